@@ -1,0 +1,48 @@
+# Every target sets up .venv by itself; only python3 and make are needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+READY_INTEGRATIONS := $(VENV)/.ready-integrations
+
+.PHONY: run test test-all test-integrations lint types bench clean
+.DELETE_ON_ERROR:
+
+run: $(READY)
+	$(BIN)/python examples/live_demo.py
+
+test: lint types
+	$(BIN)/python -m pytest -q -m "not slow and not integration"
+
+test-all: lint types
+	$(BIN)/python -m pytest -q -m "not integration"
+
+# Exit 5 means that no test was collected.
+test-integrations: $(READY_INTEGRATIONS)
+	$(BIN)/python -m pytest -q -m integration || test $$? -eq 5
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+# One thread: the bars are ratios to LAPACK's own time on one core.
+bench: $(READY)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/core_speed.py
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
+
+# The stamp is older than pyproject.toml only when the dependencies may have changed.
+$(READY): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+# torch comes first and pinned, so that botorch and ray settle on it and nothing is fetched twice.
+$(READY_INTEGRATIONS): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[botorch,optuna,ray]'
+	touch $@

@@ -1,0 +1,183 @@
+"""Scales: between the unit interval and a line, or the levels of a list.
+
+A point that is told back in the user's units must be recognised as the same point, bit for bit.
+For levels that is a matter of lookup. It needs care on a continuous line, because decode followed
+by encode does not return the same bits in floating point. So its coordinates are quantised to
+multiples of 2^-bits, with cells wider than any error of the round trip: about 2^-48 of the range
+as a rule, coarser where the range is so narrow beside its own bounds that doubles cannot resolve
+more.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[np.float64]
+Indices: TypeAlias = npt.NDArray[np.int64]
+
+MAX_LISTED_LEVELS = 1000  # ordered columns with more levels are not listed, only rounded
+MAX_LEVELS = 2**50  # beyond, k/(n-1) no longer finds its way back to k
+MAX_LOG_INT = 2**40  # beyond, exp(log(v)) no longer rounds to v
+COARSEST_BITS = 10  # a line with fewer cells is too narrow to be tuned
+
+
+@dataclass(frozen=True)
+class Line:
+    """A continuous range, linear or logarithmic, quantised to 2^-bits of its length."""
+
+    low: float
+    high: float
+    log: bool
+    count: ClassVar[None] = None
+    levels: ClassVar[None] = None
+
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        # Logarithms are taken relative to low: the digits that its magnitude would eat are kept.
+        return (0.0, math.log(self.high / self.low)) if self.log else (self.low, self.high)
+
+    @cached_property
+    def bits(self) -> int:
+        # decode and encode together err by less than 8 ulps of the larger end, and encode divides
+        # by the length: with cells of 16, half a cell exceeds the error of the round trip.
+        a, b = self.ends
+        error = 16 * sys.float_info.epsilon * (max(abs(a), abs(b)) + self.log) / (b - a)
+        return math.floor(-math.log2(error))
+
+    def snap(self, u: Array) -> Array:
+        scale = 2.0**self.bits
+        snapped: Array = np.rint(np.clip(u, 0.0, 1.0) * scale) / scale
+        return snapped + 0.0  # -0.0 becomes 0.0: equal points have equal bytes
+
+    spread = snap
+
+    def to_unit(self, value: float) -> float:
+        a, b = self.ends
+        position = math.log(value / self.low) if self.log else value
+        return self.snap(np.asarray((position - a) / (b - a))).item()
+
+    def to_value(self, u: float) -> float:
+        u = self.snap(np.asarray(u)).item()
+        if u in (0.0, 1.0):  # the ends are the user's own numbers, not their rounded images
+            return self.high if u else self.low
+        a, b = self.ends
+        position = a * (1.0 - u) + b * u
+        value = self.low * math.exp(position) if self.log else position
+        value = min(max(value, self.low), self.high)
+        # All numbers of a cell are one point: a round one is its name, so that 0.3 returns as 0.3.
+        cell = 2.0**-self.bits * (b - a) * (value if self.log else 1.0)
+        tidy = round(value, math.floor(-math.log10(cell)))
+        return tidy if self.low <= tidy <= self.high and self.to_unit(tidy) == u else value
+
+
+class Levels(ABC):
+    """Levels k = 0 … count-1 on the unit interval."""
+
+    count: int
+
+    @abstractmethod
+    def place(self, k: Indices) -> Array:
+        """The encoded coordinate of each level."""
+
+    @abstractmethod
+    def nearest(self, u: Array) -> Indices:
+        """The level that a coordinate in [0, 1] is rounded to."""
+
+    @abstractmethod
+    def share(self, u: Array) -> Indices:
+        """The level of a uniform draw, such that none at an end of the range is short-changed."""
+
+    @cached_property
+    def levels(self) -> Array | None:
+        return _frozen(self.place(np.arange(self.count))) if self._listed() else None
+
+    def _listed(self) -> bool:
+        return self.count <= MAX_LISTED_LEVELS
+
+    def at(self, k: Indices) -> Array:
+        return self.place(k) if self.levels is None else self.levels[k]
+
+    def snap(self, u: Array) -> Array:
+        return self.at(self.nearest(np.clip(u, 0.0, 1.0)))
+
+    def spread(self, u: Array) -> Array:
+        return self.at(self.share(np.clip(u, 0.0, 1.0)))
+
+    def _bin(self, u: Array) -> Indices:
+        return np.minimum((u * self.count).astype(np.int64), self.count - 1)
+
+
+@dataclass(frozen=True)
+class Ranks(Levels):
+    """Ordered levels at equal distances, from 0 to 1; a single one sits at 1/2."""
+
+    count: int
+
+    def place(self, k: Indices) -> Array:
+        return k / (self.count - 1) if self.count > 1 else np.full(np.shape(k), 0.5)
+
+    def nearest(self, u: Array) -> Indices:
+        return np.rint(u * (self.count - 1)).astype(np.int64)
+
+    def share(self, u: Array) -> Indices:
+        return self._bin(u)
+
+
+@dataclass(frozen=True)
+class LogRanks(Levels):
+    """The integers from low on at logarithmic distances; at least two of them."""
+
+    low: int
+    count: int
+
+    @property
+    def high(self) -> int:
+        return self.low + self.count - 1
+
+    def place(self, k: Indices) -> Array:
+        # math.log and not np.log: a vector and a single value must get the same bits.
+        a, b = math.log(self.low), math.log(self.high)
+        flat = [(math.log(self.low + int(i)) - a) / (b - a) for i in np.ravel(k)]
+        return np.array(flat).reshape(np.shape(k))
+
+    def nearest(self, u: Array) -> Indices:
+        return self._between(self.low, self.high, u)
+
+    def share(self, u: Array) -> Indices:
+        return self._between(self.low - 0.5, self.high + 0.5, u)
+
+    def _between(self, low: float, high: float, u: Array) -> Indices:
+        value = np.exp(math.log(low) * (1.0 - u) + math.log(high) * u)
+        return np.clip(np.rint(value), self.low, self.high).astype(np.int64) - self.low
+
+
+@dataclass(frozen=True)
+class Bins(Levels):
+    """Unordered levels in the middle of equal bins; always listed, for all are neighbours."""
+
+    count: int
+
+    def place(self, k: Indices) -> Array:
+        return (k + 0.5) / self.count
+
+    def nearest(self, u: Array) -> Indices:
+        return self._bin(u)
+
+    def share(self, u: Array) -> Indices:
+        return self._bin(u)
+
+    def _listed(self) -> bool:
+        return True
+
+
+def _frozen(values: Array) -> Array:
+    values.flags.writeable = False
+    return values

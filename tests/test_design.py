@@ -1,0 +1,204 @@
+"""Designs: the paper's grid by hand, and properties of the others on mixed spaces."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noregret import Categorical, ConfigError, Float, Int, Ordinal, Space
+from noregret.design import (
+    budget_levels,
+    centred_grid,
+    grid,
+    grid_levels,
+    latin_hypercube,
+    sobol,
+)
+
+SAMPLERS = [sobol, latin_hypercube]
+seeds = st.integers(0, 2**32)
+
+
+def cube(dim: int) -> Space:
+    return Space({f"x{j}": Float(0.0, 1.0) for j in range(dim)})
+
+
+@st.composite
+def finite_spaces(draw: st.DrawFn) -> Space:
+    parameter = st.one_of(
+        st.builds(Int, st.just(1), st.integers(1, 9), log=st.booleans()),
+        st.integers(1, 5).map(lambda k: Categorical(range(k))),
+        st.integers(1, 5).map(lambda k: Ordinal(range(k))),
+        st.integers(1, 5).map(lambda k: Float(0.0, float(k), step=0.5)),
+    )
+    columns = draw(st.lists(parameter, min_size=1, max_size=3))
+    return Space({f"p{j}": p for j, p in enumerate(columns)})
+
+
+@st.composite
+def spaces(draw: st.DrawFn) -> Space:
+    space = draw(finite_spaces())
+    extra = {"x": Float(0.1, 10.0, log=True)} if draw(st.booleans()) else {}
+    return Space({**space.parameters, **extra})
+
+
+# ---------------------------------------------------------------------------------------------
+# The cube
+
+
+@pytest.mark.parametrize(
+    ("n0", "dim", "levels"),
+    [
+        (16, 2, (4, 4)),  # the paper's three designs
+        (36, 4, (3, 3, 2, 2)),
+        (64, 6, (2, 2, 2, 2, 2, 2)),
+        (24, 3, (4, 3, 2)),
+        (8, 2, (4, 2)),
+        (13, 1, (13,)),
+        (1, 3, (1, 1, 1)),
+        (6, 4, (2, 2, 1, 1)),
+        (7, 2, (3, 2)),  # 7 × 1 is no grid: the nearest count below is 6
+        (10, 2, (3, 3)),  # nor is 5 × 2
+        (1_000_003, 3, (100, 100, 100)),
+    ],
+)
+def test_grid_levels_by_hand(n0: int, dim: int, levels: tuple[int, ...]) -> None:
+    assert grid_levels(n0, dim) == levels
+
+
+@given(st.integers(1, 3000), st.integers(1, 8))
+def test_grid_levels_are_even_and_not_above(n0: int, dim: int) -> None:
+    levels = grid_levels(n0, dim)
+    assert len(levels) == dim
+    assert list(levels) == sorted(levels, reverse=True)
+    assert levels[0] <= 2 * levels[-1]
+    assert n0 / 2 < math.prod(levels) <= n0  # a power of two is always to be had
+
+
+def test_budget_levels_are_of_the_order_of_the_root() -> None:
+    assert budget_levels(216, 2) == (4, 4)  # the paper's n_0 = 16
+    assert budget_levels(264, 6) == (2,) * 6  # and 64
+    assert budget_levels(1, 3) == (1, 1, 1)
+    assert budget_levels(10_000, 2, constant=2.0) == (20, 20)
+    for budget in (10**k for k in range(1, 10)):
+        assert math.prod(budget_levels(budget, 2)) <= 2.25 * math.sqrt(budget)
+
+
+def test_centred_grid_is_the_paper_s() -> None:
+    assert centred_grid((2, 2)).tolist() == [[0.25, 0.25], [0.25, 0.75], [0.75, 0.25], [0.75, 0.75]]
+    assert centred_grid((3, 1)).tolist() == [[1 / 6, 0.5], [0.5, 0.5], [5 / 6, 0.5]]
+    assert centred_grid(grid_levels(36, 4)).shape == (36, 4)
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+def test_centred_grid_covers_every_box_once(levels: list[int]) -> None:
+    X = centred_grid(levels)
+    boxes = {tuple(box) for box in np.floor(X * levels).astype(int)}
+    assert len(boxes) == len(X) == math.prod(levels)
+    assert np.allclose(X.mean(axis=0), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: grid_levels(0, 2), "n0: must be an integer >= 1, got 0"),
+        (lambda: grid_levels(4, 0), "dim: must be an integer >= 1, got 0"),
+        (lambda: grid_levels(4.0, 2), r"n0: must be an integer >= 1, got 4\.0"),
+        (lambda: budget_levels(-5, 2), "budget: .* got -5"),
+        (lambda: budget_levels(5, 2, 0.0), r"constant: must be a positive number, got 0\.0"),
+        (lambda: budget_levels(5, 2, math.nan), "constant: .* got nan"),
+        (lambda: centred_grid([]), "levels: need one per dimension"),
+        (lambda: centred_grid([2, 0]), "levels: .* got 0"),
+        (
+            lambda: grid(cube(2), (2, 2, 2)),
+            r"levels: need one per parameter \(2\), got \[2, 2, 2\]",
+        ),
+        (lambda: grid(cube(2), True), "levels: .* got True"),
+        (lambda: sobol(cube(2), 0), "n: must be an integer >= 1, got 0"),
+        (lambda: latin_hypercube(cube(2), -1), "n: .* got -1"),
+    ],
+)
+def test_bad_settings_are_named(call, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        call()
+
+
+# ---------------------------------------------------------------------------------------------
+# Spaces
+
+
+def test_grid_on_the_cube_is_the_centred_grid() -> None:
+    assert np.allclose(grid(cube(3), 4), centred_grid((4, 4, 4)), rtol=0, atol=1e-14)
+    assert len(grid(cube(4), grid_levels(36, 4))) == 36
+
+
+@given(spaces(), st.integers(1, 5))
+def test_grid_has_no_repeats_and_no_more_levels_than_there_are(space: Space, m: int) -> None:
+    X = grid(space, m)
+    assert X.tobytes() == space.canonical(X).tobytes()
+    assert len(np.unique(X, axis=0)) == len(X)
+    for j, levels in enumerate(space.levels):
+        used = len(np.unique(X[:, j]))
+        assert used == m if levels is None else used <= min(m, len(levels))
+        if levels is not None and space.kinds[j] == "categorical":
+            assert used == min(m, len(levels))
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@given(space=spaces(), n=st.integers(1, 40), seed=seeds)
+@settings(max_examples=40)
+def test_samplers_give_distinct_canonical_points(sampler, space: Space, n: int, seed: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        X = sampler(space, n, seed)
+    assert X.shape == (n if space.size is None else min(n, space.size), space.dim)
+    assert X.tobytes() == space.canonical(X).tobytes()
+    assert len(np.unique(X, axis=0)) == len(X)
+    assert X.tobytes() == sampler(space, n, seed).tobytes()
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_seeds_matter_and_may_be_addressed(sampler) -> None:
+    space = cube(3)
+    assert not np.array_equal(sampler(space, 8, 1), sampler(space, 8, 2))
+    assert not np.array_equal(sampler(space, 8, [1, 0]), sampler(space, 8, [1, 1]))
+    assert np.array_equal(
+        sampler(space, 8, [1, 2]), sampler(space, 8, np.random.default_rng([1, 2]))
+    )
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_an_almost_exhausted_space_is_filled(sampler) -> None:
+    space = Space({"a": Int(1, 10), "b": Categorical(list("abcdefghij"))})
+    X = sampler(space, 99, 0)
+    assert len(np.unique(X, axis=0)) == 99
+    assert {tuple(x) for x in sampler(space, 500, 0)} == {tuple(x) for x in space.grid()}
+
+
+@given(st.integers(1, 30), st.integers(1, 5), seeds)
+def test_latin_hypercube_has_one_point_per_slice(n: int, dim: int, seed: int) -> None:
+    slices = np.floor(latin_hypercube(cube(dim), n, seed) * n)
+    assert all(sorted(column) == list(range(n)) for column in slices.T)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_levels_get_their_even_share(sampler) -> None:
+    space = Space({"x": Float(0, 1), "c": Categorical(list("abcd")), "n": Int(1, 8)})
+    X = sampler(space, 64, 3)
+    assert np.unique(X[:, 1], return_counts=True)[1].tolist() == [16] * 4
+    assert np.unique(X[:, 2], return_counts=True)[1].tolist() == [8] * 8
+
+
+def test_sobol_beats_chance() -> None:
+    from scipy.stats import qmc
+
+    ours = qmc.discrepancy(sobol(cube(4), 50, 0))
+    chance = [qmc.discrepancy(np.random.default_rng(s).random((50, 4))) for s in range(10)]
+    assert ours < min(chance)
+
+
+def test_a_longer_sobol_design_starts_with_the_shorter() -> None:
+    assert np.array_equal(sobol(cube(3), 21, 5)[:7], sobol(cube(3), 7, 5))

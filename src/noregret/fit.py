@@ -1,0 +1,255 @@
+"""Hyper-parameters: maximum likelihood or maximum a posteriori, and when to look for them again.
+
+Searched for are the logarithms of the kernel's parameters and of the noise ratio lam^2; the signal
+omega^2 and the constant mean are profiled out in closed form (omega^2 joins the search only where
+some observations carry a known variance).
+
+The weak priors of "map", for outcomes with unit spread on the unit cube:
+  length-scale    log h ~ N(log 0.5 + log(d)/2, 1)   distances grow with sqrt(d), so do the scales
+  Hamming weight  log w ~ N(0, 1)
+  noise ratio     log lam2 ~ N(log 0.01, 2)          an sd of 0.1 signals, give or take 3 times
+  signal          omega2 ~ inverse gamma(1, 1)       conjugate: the best omega^2 stays closed
+  mean            N(0, 4 omega2)                     or a trend could be read as a far-off mean
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import log, sqrt
+from typing import Literal
+
+import numpy as np
+
+from noregret.errors import ConfigError
+from noregret.gp import Data, Hyper, evidence, evidence_value
+from noregret.kernels import SE, Hamming, Kernel, Matern, Product, Radial
+from noregret.numerics import Array, NotPositiveDefinite
+
+KERNELS = ("se", "matern12", "matern32", "matern52")
+
+_LENGTH_BOUNDS = (0.005, 100.0)
+_WEIGHT_BOUNDS = (1e-3, 20.0)
+_LAM2_BOUNDS = (1e-8, 1e3)
+_FREE_POINTS = 50  # up to about here a fit costs no more than a search for the next point
+_FAILED = 1e25  # what the search is told where the evidence can't be computed
+
+
+@dataclass(frozen=True)
+class Model:
+    """How the surrogate is built and fitted; `Model.paper()` is the paper's own setting."""
+
+    kernel: str | Kernel = "matern52"
+    mean: Literal["constant", "zero"] = "constant"
+    method: Literal["map", "ml"] = "map"
+    length_prior: tuple[float, float] = (log(0.5), 1.0)  # of log h - log(d)/2
+    noise_prior: tuple[float, float] = (log(0.01), 2.0)  # of log lam2
+    growth: float = 0.1  # fit again when the data have grown by this share
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kernel, Kernel) and self.kernel not in KERNELS:
+            raise ConfigError(f"kernel: need one of {', '.join(KERNELS)}, got {self.kernel!r}")
+        if self.mean not in ("constant", "zero"):
+            raise ConfigError(f"mean: need 'constant' or 'zero', got {self.mean!r}")
+        if self.method not in ("map", "ml"):
+            raise ConfigError(f"method: need 'map' or 'ml', got {self.method!r}")
+        if not self.growth >= 0:
+            raise ConfigError(f"growth: need a number >= 0, got {self.growth!r}")
+
+    @classmethod
+    def paper(cls) -> Model:
+        """Zero mean, SE kernel, maximum likelihood (section 5)."""
+        return cls(kernel="se", mean="zero", method="ml")
+
+    @property
+    def mean_precision(self) -> float | None:
+        if self.mean == "zero":
+            return None
+        return 0.25 if self.method == "map" else 0.0
+
+    @property
+    def omega_prior(self) -> tuple[float, float]:
+        return (1.0, 1.0) if self.method == "map" else (0.0, 0.0)
+
+    def start(self, kinds: Sequence[str]) -> Hyper:
+        """Hyper-parameters before any data: the priors' centres."""
+        return Hyper(self._kernel_for(kinds), 0.01, 1.0, self.mean_precision)
+
+    def _kernel_for(self, kinds: Sequence[str]) -> Kernel:
+        if isinstance(self.kernel, Kernel):
+            return self.kernel
+        choices = tuple(i for i, kind in enumerate(kinds) if kind == "categorical")
+        others = tuple(i for i, kind in enumerate(kinds) if kind != "categorical")
+        parts: list[Kernel] = []
+        if others:
+            scales = (0.5 * sqrt(len(others)),) * len(others)
+            columns = None if not choices else others
+            if self.kernel == "se":
+                parts.append(SE(scales, columns))
+            else:
+                nu = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}[str(self.kernel)]
+                parts.append(Matern(scales, columns, nu))
+        if choices:
+            parts.append(Hamming((1.0,) * len(choices), choices))
+        return parts[0] if len(parts) == 1 else Product(tuple(parts))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Fitted hyper-parameters; `ok` is False where the search failed and earlier ones were kept."""
+
+    hyper: Hyper
+    value: float
+    evaluations: int
+    ok: bool = True
+    message: str = ""
+
+
+def refit_due(
+    observations: tuple[int, int], points: tuple[int, int], surprise: float, growth: float
+) -> bool:
+    """When to fit again, from the counts (at the last fit, now) of observations and of distinct points.
+
+    A new point tells about the function's shape, a replicate hardly does, and the price of a fit grows
+    with the points.  So: at every new point up to 60 of them, then whenever the points beyond 50 have
+    grown by the share `growth`; and whenever the observations have.
+    At once, too, if the new observations don't fit: `surprise` is the sum of their squared standardised
+    prediction errors, whose mean were `new` and whose variance 2 `new` if the model were right; three
+    sd above that is too much.
+    """
+    new = observations[1] - observations[0]
+    if new <= 0:
+        return False
+    if points[1] > points[0] and points[1] - points[0] >= growth * (points[0] - _FREE_POINTS):
+        return True
+    return new >= growth * observations[0] or surprise > new + 3.0 * sqrt(2.0 * new)
+
+
+def fit(data: Data, start: Hyper, model: Model) -> Fit:
+    """Hyper-parameters for these data, from `start` (the last ones, as a rule) and a few others."""
+    spread = float(np.abs(data.y - data.y.mean()).max()) if len(data) else 0.0
+    if len(data) < 2 or spread <= 1e-12 * float(np.abs(data.y).max()):
+        message = "observations are all alike: nothing to fit"
+        return Fit(start, -np.inf, 0, ok=False, message=message)
+    search = _Search(data, start, model)
+    points = search.starts()
+    values = [search.screen(p) for p in points]
+    order = np.argsort(values, kind="stable")
+    best, best_value = points[0], np.inf
+    for index in order[: 3 if len(data) <= 50 else 2]:
+        point, value = search.descend(points[int(index)])
+        if value < best_value:
+            best, best_value = point, value
+    if not best_value < _FAILED:
+        message = "the evidence could not be computed"
+        return Fit(start, -np.inf, search.calls, ok=False, message=message)
+    return Fit(search.hyper_at(best), -best_value, search.calls)
+
+
+class _Search:
+    """The penalised negative log evidence over p = (theta, log lam2[, log omega2])."""
+
+    def __init__(self, data: Data, start: Hyper, model: Model) -> None:
+        self.data, self.start_hyper, self.model = data, start, model
+        self.profile = not bool(data.known.any())
+        self.n_theta = len(start.kernel.theta)
+        self.calls = 0
+        radial = np.array([*_is_length(start.kernel), False])[:, None]
+        kernel_bounds = np.where(radial[:-1], np.log(_LENGTH_BOUNDS), np.log(_WEIGHT_BOUNDS))
+        scale2 = max(float(np.var(data.y)), 1e-300)
+        omega_bounds = [log(scale2) - 14.0, log(scale2) + 14.0]
+        rows = [*kernel_bounds.tolist(), list(np.log(_LAM2_BOUNDS))]
+        self.bounds = np.array(rows if self.profile else [*rows, omega_bounds])
+        self.center, self.spread = self._priors(radial[:-1, 0])
+
+    def _priors(self, radial: Array) -> tuple[Array, Array]:
+        """Centre and sd of the normal priors on p; infinite sd where there is none."""
+        size = len(self.bounds)
+        if self.model.method == "ml":
+            return np.zeros(size), np.full(size, np.inf)
+        mu, sd = self.model.length_prior
+        mu += 0.5 * log(max(1, int(radial.sum())))
+        center = [*np.where(radial, mu, 0.0), self.model.noise_prior[0], 0.0]
+        spread = [*np.where(radial, sd, 1.0), self.model.noise_prior[1], np.inf]
+        return np.array(center[:size]), np.array(spread[:size])
+
+    def starts(self) -> list[Array]:
+        """The last parameters, and isotropic ones from rough to smooth, quiet to noisy."""
+        radial = _is_length(self.start_hyper.kernel)
+        unit = sqrt(max(1, sum(radial)))
+        out = [self._clip(self._vector(self.start_hyper))]
+        for length in (0.05, 0.15, 0.4, 1.2):
+            for lam2 in (1e-3, 1e-1):
+                theta = np.where(radial, log(length * unit), 0.0)
+                tail = [] if self.profile else [log(max(float(np.var(self.data.y)), 1e-300))]
+                out.append(self._clip(np.array([*theta, log(lam2), *tail])))
+        return out
+
+    def screen(self, p: Array) -> float:
+        self.calls += 1
+        try:
+            value = evidence_value(
+                self.data, self.hyper_at(p, False), self.model.omega_prior, self.profile
+            )
+        except NotPositiveDefinite:
+            return _FAILED
+        value = self._penalty(p) - value
+        return value if np.isfinite(value) else _FAILED
+
+    def descend(self, p: Array) -> tuple[Array, float]:
+        from scipy.optimize import minimize  # slow to import, and not every process fits
+
+        result = minimize(
+            self._objective,
+            p,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=self.bounds,
+            options={"maxiter": 60, "ftol": 1e-8, "gtol": 1e-4},
+        )
+        return self._clip(result.x), float(result.fun)
+
+    def _objective(self, p: Array) -> tuple[float, Array]:
+        self.calls += 1
+        try:
+            e = evidence(self.data, self.hyper_at(p, False), self.model.omega_prior, self.profile)
+        except NotPositiveDefinite:
+            return _FAILED, np.zeros_like(p)
+        slope = [*e.d_theta, e.d_log_lam2, e.d_log_omega2][: len(p)]
+        value = self._penalty(p) - e.value
+        gradient = (p - self.center) / self.spread**2 - np.array(slope)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            return _FAILED, np.zeros_like(p)
+        return value, gradient
+
+    def hyper_at(self, p: Array, profiled: bool = True) -> Hyper:
+        """The hyper-parameters that p stands for; the profiled omega^2 costs an evaluation."""
+        kernel = self.start_hyper.kernel.with_theta(p[: self.n_theta])
+        omega2 = 1.0 if self.profile else float(np.exp(p[-1]))
+        hyper = replace(
+            self.start_hyper, kernel=kernel, lam2=float(np.exp(p[self.n_theta])), omega2=omega2
+        )
+        if self.profile and profiled:
+            omega2 = evidence(self.data, hyper, self.model.omega_prior).omega2
+            hyper = replace(hyper, omega2=omega2)
+        return hyper
+
+    def _penalty(self, p: Array) -> float:
+        return float(0.5 * np.sum(((p - self.center) / self.spread) ** 2))
+
+    def _vector(self, hyper: Hyper) -> Array:
+        tail = [] if self.profile else [log(hyper.omega2)]
+        return np.array([*hyper.kernel.theta, log(hyper.lam2), *tail])
+
+    def _clip(self, p: Array) -> Array:
+        return np.clip(p, self.bounds[:, 0], self.bounds[:, 1])
+
+
+def _is_length(kernel: Kernel) -> list[bool]:
+    """For each entry of theta, whether it is a length-scale (or else a Hamming weight)."""
+    if isinstance(kernel, Radial):
+        return [True] * len(kernel.lengthscales)
+    parts = getattr(kernel, "parts", None)
+    if parts is None:
+        return [False] * len(kernel.theta)
+    return [flag for part in parts for flag in _is_length(part)]

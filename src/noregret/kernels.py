@@ -1,0 +1,453 @@
+"""Covariance kernels on the encoded unit cube, all with k(x, x) = 1.
+
+A kernel is frozen; its parameters are read as the vector `theta` of their logarithms and changed
+with `with_theta`.  Derivatives come as pull-backs, so that no dense (n, n, p) array ever exists:
+`gram_vjp(X)` returns K and a function W -> sum_ij W_ij dK_ij/dtheta, `cross_vjp(X, Z)` returns
+K(X, Z) and a function A -> sum_j A_qj dk(x_q, z_j)/dx_q.
+
+Radial kernels are k = g(s) with s = |x - x'|^2_h, the squared distance in units of the
+length-scales, and need one more function, slope(s) = -2 g'(s):
+    dk/dlog h_k = slope(s) (x_k - x'_k)^2 / h_k^2,      dk/dx_k = -slope(s) (x_k - x'_k) / h_k^2.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import gamma, isfinite, sqrt
+
+import numpy as np
+from numpy.random import Generator
+from scipy.spatial.distance import cdist
+from scipy.special import kv
+
+from noregret.errors import ConfigError
+from noregret.numerics import Array
+
+Pullback = Callable[[Array], Array]
+Features = Callable[[Array], tuple[Array, Pullback]]
+
+
+class Kernel(ABC):
+    """A positive definite function with unit variance."""
+
+    @property
+    @abstractmethod
+    def theta(self) -> Array:
+        """The logarithms of the parameters."""
+
+    @abstractmethod
+    def with_theta(self, theta: Array) -> Kernel:
+        """The same kernel with other parameters."""
+
+    @abstractmethod
+    def gram(self, x: Array, z: Array | None = None) -> Array:
+        """K(x, z); z is x if it is left out."""
+
+    @abstractmethod
+    def gram_vjp(self, x: Array) -> tuple[Array, Pullback]:
+        """K(x, x), and W -> sum_ij W_ij dK_ij/dtheta for symmetric W."""
+
+    @abstractmethod
+    def cross_vjp(self, x: Array, z: Array) -> tuple[Array, Pullback]:
+        """K(x, z), and A -> sum_j A_qj dk(x_q, z_j)/dx_q, zero in columns of choices."""
+
+    @abstractmethod
+    def features(self, rng: Generator, count: int) -> Features:
+        """Random functions phi_j with E[phi_j(x) phi_j(x')] = k(x, x').
+
+        They come as one function x -> (phi(x), A -> d/dx_q sum_j A_qj phi_j(x_q)).
+        """
+
+    def diag(self, x: Array) -> Array:
+        return np.ones(len(x))
+
+    def gram_dtheta(self, x: Array, weights: Array) -> Array:
+        """sum_ij W_ij dK_ij/dtheta."""
+        return self.gram_vjp(x)[1](weights)
+
+    def gram_dx(self, x: Array, z: Array, weights: Array) -> Array:
+        """sum_j A_qj dk(x_q, z_j)/dx_q."""
+        return self.cross_vjp(x, z)[1](weights)
+
+
+def _positive(name: str, values: Sequence[float]) -> tuple[float, ...]:
+    out = tuple(float(v) for v in values)
+    for v in out:
+        if not (isfinite(v) and v > 0):
+            raise ConfigError(f"{name}: need positive finite numbers, got {v!r}")
+    return out
+
+
+@dataclass(frozen=True)
+class Radial(Kernel):
+    """A stationary kernel of the scaled distance over some columns, one length-scale per column."""
+
+    lengthscales: tuple[float, ...]
+    columns: tuple[int, ...] | None = None  # None: all
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lengthscales", _positive("lengthscales", self.lengthscales))
+        if self.columns is not None:
+            object.__setattr__(self, "columns", tuple(self.columns))
+            if len(self.columns) != len(self.lengthscales):
+                raise ConfigError(
+                    f"lengthscales: need one per column, got {self.lengthscales} for {self.columns}"
+                )
+
+    @abstractmethod
+    def _shape(self, s: Array) -> Array:
+        """g(s).  May overwrite s: a fresh array of this size costs more than what is put in it."""
+
+    @abstractmethod
+    def _shape_and_slope(self, s: Array) -> tuple[Array, Array]:
+        """g(s) and -2 g'(s).  May overwrite s."""
+
+    @property
+    def _steep(self) -> bool:
+        """Whether the slope has no bound near 0; sums of it then have to be over differences."""
+        return False
+
+    @abstractmethod
+    def _frequencies(self, rng: Generator, count: int) -> Array:
+        """Draws from the spectral density for unit length-scales, (dim, count)."""
+
+    @property
+    def theta(self) -> Array:
+        return np.log(self.lengthscales)
+
+    def with_theta(self, theta: Array) -> Radial:
+        scales = tuple(np.exp(theta).tolist())
+        return self._replace(scales)
+
+    def _replace(self, lengthscales: tuple[float, ...]) -> Radial:
+        return type(self)(lengthscales, self.columns)
+
+    def _scaled(self, x: Array) -> Array:
+        mine = x if self.columns is None else x[:, list(self.columns)]
+        scales, need = self.lengthscales, mine.shape[1]
+        if len(scales) != need:  # a single one would be broadcast, and its slope be wrong
+            raise ConfigError(f"lengthscales: need one per column, {need}, got {scales}")
+        return np.asarray(mine / np.asarray(self.lengthscales))
+
+    def gram(self, x: Array, z: Array | None = None) -> Array:
+        u = self._scaled(x)
+        v = u if z is None else self._scaled(z)
+        return self._shape(cdist(u, v, "sqeuclidean"))
+
+    def gram_vjp(self, x: Array) -> tuple[Array, Pullback]:
+        u = self._scaled(x)
+        k, slope = self._shape_and_slope(cdist(u, u, "sqeuclidean"))
+
+        def pullback(weights: Array) -> Array:
+            # sum_ij G_ij (u_ik - u_jk)^2 for symmetric G, as two products instead of n^2 d terms.
+            g = weights * slope
+            if self._steep:
+                return np.array([np.vdot(g, np.subtract.outer(c, c) ** 2) for c in u.T])
+            return 2.0 * np.asarray(g.sum(axis=1) @ (u * u) - np.einsum("ik,ik->k", u, g @ u))
+
+        return k, pullback
+
+    def cross_vjp(self, x: Array, z: Array) -> tuple[Array, Pullback]:
+        u, v = self._scaled(x), self._scaled(z)
+        k, slope = self._shape_and_slope(cdist(u, v, "sqeuclidean"))
+
+        def pullback(weights: Array) -> Array:
+            g = weights * slope
+            if self._steep:
+                pairs = zip(u.T, v.T, strict=True)
+                pulled = np.array([-(g * np.subtract.outer(a, b)).sum(axis=1) for a, b in pairs]).T
+            else:
+                pulled = g @ v - g.sum(axis=1)[:, None] * u
+            return self._spread(pulled / np.asarray(self.lengthscales), x)
+
+        return k, pullback
+
+    def _spread(self, mine: Array, x: Array) -> Array:
+        """A gradient in this kernel's columns, as one in all columns."""
+        if self.columns is None:
+            return mine
+        out = np.zeros_like(x)
+        out[:, list(self.columns)] = mine
+        return out
+
+    def features(self, rng: Generator, count: int) -> Features:
+        """Random Fourier features: sqrt(2) cos(w'x + b)."""
+        omega = self._frequencies(rng, count)
+        phase = rng.uniform(0.0, 2.0 * np.pi, count)
+
+        def evaluate(x: Array) -> tuple[Array, Pullback]:
+            angle = self._scaled(x) @ omega + phase
+
+            def pullback(weights: Array) -> Array:
+                inner = (weights * (-sqrt(2.0) * np.sin(angle))) @ omega.T
+                return self._spread(inner / np.asarray(self.lengthscales), x)
+
+            return sqrt(2.0) * np.cos(angle), pullback
+
+        return evaluate
+
+
+@dataclass(frozen=True)
+class SE(Radial):
+    """Squared exponential, eq. KSE."""
+
+    def _shape(self, s: Array) -> Array:
+        s *= -0.5
+        return np.asarray(np.exp(s, out=s))
+
+    def _shape_and_slope(self, s: Array) -> tuple[Array, Array]:
+        k = self._shape(s)
+        return k, k
+
+    def _frequencies(self, rng: Generator, count: int) -> Array:
+        return rng.standard_normal((len(self.lengthscales), count))
+
+
+@dataclass(frozen=True)
+class Matern(Radial):
+    """Matern with any smoothness nu > 0, eq. KMA; in closed form for 1/2, 3/2 and 5/2."""
+
+    nu: float = 2.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _positive("nu", [self.nu])
+        # Beyond, Bessel functions overflow, and the kernel is the SE one to plotting accuracy.
+        if self.nu > 20:
+            raise ConfigError(f"nu: need at most 20 (SE is smoother still), got {self.nu!r}")
+
+    @property
+    def _steep(self) -> bool:
+        return self.nu <= 1.0
+
+    def _replace(self, lengthscales: tuple[float, ...]) -> Matern:
+        return Matern(lengthscales, self.columns, self.nu)
+
+    def _shape(self, s: Array) -> Array:
+        if self.nu in (0.5, 1.5, 2.5):
+            return self._shape_and_slope(s)[0]
+        return self._bessel(self._radius(s), 0.0)
+
+    def _shape_and_slope(self, s: Array) -> tuple[Array, Array]:
+        r = self._radius(s)
+        if self.nu == 2.5:  # k = (1 + r + r^2/3) exp(-r), slope = 5/3 (1 + r) exp(-r)
+            slope = np.negative(r)
+            np.exp(slope, out=slope)
+            s *= 5.0 / 3.0
+            s *= slope
+            r += 1.0
+            slope *= r
+            s += slope
+            slope *= 5.0 / 3.0
+            return s, slope
+        np.exp(np.negative(r, out=s), out=s)
+        if self.nu == 1.5:  # k = (1 + r) exp(-r), slope = 3 exp(-r)
+            r += 1.0
+            r *= s
+            s *= 3.0
+            return r, s
+        if self.nu == 0.5:  # k = exp(-r), slope = exp(-r) / r
+            # The slope is infinite at 0, where it only ever meets a zero distance.
+            return s, np.divide(s, r, out=np.zeros_like(r), where=r > 0)
+        return self._bessel(r, 0.0), self._bessel(r, 1.0)
+
+    def _radius(self, s: Array) -> Array:
+        """r = sqrt(2 nu s)."""
+        r = (2.0 * self.nu) * s
+        return np.asarray(np.sqrt(r, out=r))
+
+    def _bessel(self, r: Array, order: float) -> Array:
+        """k (order 0) or its slope (order 1), because d/dr [r^nu K_nu(r)] = -r^nu K_(nu-1)(r)."""
+        nu = self.nu
+        # Closer than this k is 1 to rounding (1 - k falls as r^(2 nu) for rough kernels).
+        apart = r > min(1e-10, 1e-16 ** (0.5 / nu))
+        inside = np.where(apart, r, 1.0)
+        value = 2.0 ** (1.0 - nu) / gamma(nu) * inside ** (nu - order) * kv(nu - order, inside)
+        if order == 0.0:
+            return np.where(apart, np.minimum(value, 1.0), 1.0)
+        return np.where(apart, 2.0 * nu * value, nu / (nu - 1.0) if nu > 1.0 else 0.0)
+
+    def _frequencies(self, rng: Generator, count: int) -> Array:
+        """Multivariate t with 2 nu degrees of freedom."""
+        normal = rng.standard_normal((len(self.lengthscales), count))
+        return np.asarray(normal * np.sqrt(2.0 * self.nu / rng.chisquare(2.0 * self.nu, count)))
+
+
+@dataclass(frozen=True)
+class Hamming(Kernel):
+    """exp(-sum_k w_k [x_k != x'_k]) over categorical columns: unlike choices lose a factor each."""
+
+    weights: tuple[float, ...]
+    columns: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", _positive("weights", self.weights))
+        object.__setattr__(self, "columns", tuple(self.columns))
+        if len(self.columns) != len(self.weights):
+            each = f"{self.weights} for {self.columns}"
+            raise ConfigError(f"weights: need one per column, got {each}")
+
+    @property
+    def theta(self) -> Array:
+        return np.log(self.weights)
+
+    def with_theta(self, theta: Array) -> Hamming:
+        return Hamming(tuple(np.exp(theta).tolist()), self.columns)
+
+    def _differs(self, x: Array, z: Array) -> list[Array]:
+        return [(x[:, c, None] != z[None, :, c]).astype(float) for c in self.columns]
+
+    def gram(self, x: Array, z: Array | None = None) -> Array:
+        total = np.zeros((len(x), len(x if z is None else z)))
+        for w, differs in zip(self.weights, self._differs(x, x if z is None else z), strict=True):
+            total += w * differs
+        return np.asarray(np.exp(-total))
+
+    def gram_vjp(self, x: Array) -> tuple[Array, Pullback]:
+        k = self.gram(x)
+
+        def pullback(weights: Array) -> Array:
+            g = weights * k
+            each = zip(self.weights, self._differs(x, x), strict=True)
+            return np.array([-w * float(np.vdot(g, differs)) for w, differs in each])
+
+        return k, pullback
+
+    def cross_vjp(self, x: Array, z: Array) -> tuple[Array, Pullback]:
+        return self.gram(x, z), lambda weights: np.zeros_like(x)
+
+    def features(self, rng: Generator, count: int) -> Features:
+        """Per column a shared normal draw and one per choice: covariance a + (1 - a)[same]."""
+        keys = [int(s) for s in rng.integers(2**63, size=len(self.columns))]
+        shared = rng.standard_normal((len(self.columns), count))
+
+        def evaluate(x: Array) -> tuple[Array, Pullback]:
+            phi = np.ones((len(x), count))
+            for j, (column, w) in enumerate(zip(self.columns, self.weights, strict=True)):
+                alike = np.exp(-w)
+                for level in np.unique(x[:, column]):
+                    own = _level_rng(keys[j], float(level)).standard_normal(count)
+                    mixed = sqrt(alike) * shared[j] + sqrt(1.0 - alike) * own
+                    phi[x[:, column] == level] *= mixed
+            return phi, lambda weights: np.zeros_like(x)
+
+        return evaluate
+
+
+def _level_rng(key: int, level: float) -> Generator:
+    """The same draws for the same level whenever it is met: a path is one fixed function."""
+    bits = np.float64(level + 0.0).view(np.uint64)  # -0.0 and 0.0 are one level
+    return np.random.default_rng([key, int(bits)])
+
+
+@dataclass(frozen=True)
+class Product(Kernel):
+    """The product of kernels; over different columns, as a rule."""
+
+    parts: tuple[Kernel, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", _some(self.parts))
+
+    @property
+    def theta(self) -> Array:
+        return np.concatenate([part.theta for part in self.parts])
+
+    def with_theta(self, theta: Array) -> Product:
+        return Product(_with_parts(self.parts, theta))
+
+    def gram(self, x: Array, z: Array | None = None) -> Array:
+        return np.asarray(np.prod([part.gram(x, z) for part in self.parts], axis=0))
+
+    def gram_vjp(self, x: Array) -> tuple[Array, Pullback]:
+        factors, pulls = zip(*(part.gram_vjp(x) for part in self.parts), strict=True)
+        return np.asarray(np.prod(factors, axis=0)), lambda weights: np.concatenate(
+            [pull(weights * _others(factors, i)) for i, pull in enumerate(pulls)]
+        )
+
+    def cross_vjp(self, x: Array, z: Array) -> tuple[Array, Pullback]:
+        return _product(*zip(*(part.cross_vjp(x, z) for part in self.parts), strict=True))
+
+    def features(self, rng: Generator, count: int) -> Features:
+        makers = [part.features(rng, count) for part in self.parts]
+        return lambda x: _product(*zip(*(make(x) for make in makers), strict=True))
+
+
+@dataclass(frozen=True)
+class Sum(Kernel):
+    """A weighted mean of kernels (weights are fixed, and normalised so that k(x, x) = 1)."""
+
+    parts: tuple[Kernel, ...]
+    weights: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", _some(self.parts))
+        weights = _positive("weights", self.weights or (1.0,) * len(self.parts))
+        if len(weights) != len(self.parts):
+            raise ConfigError(f"weights: need one per part, got {self.weights}")
+        object.__setattr__(self, "weights", tuple(w / sum(weights) for w in weights))
+
+    @property
+    def theta(self) -> Array:
+        return np.concatenate([part.theta for part in self.parts])
+
+    def with_theta(self, theta: Array) -> Sum:
+        return Sum(_with_parts(self.parts, theta), self.weights)
+
+    def gram(self, x: Array, z: Array | None = None) -> Array:
+        terms = (w * part.gram(x, z) for w, part in zip(self.weights, self.parts, strict=True))
+        return np.asarray(sum(terms))
+
+    def gram_vjp(self, x: Array) -> tuple[Array, Pullback]:
+        terms, pulls = zip(*(part.gram_vjp(x) for part in self.parts), strict=True)
+        return self._mean(terms), lambda weights: np.concatenate(
+            [w * pull(weights) for w, pull in zip(self.weights, pulls, strict=True)]
+        )
+
+    def cross_vjp(self, x: Array, z: Array) -> tuple[Array, Pullback]:
+        terms, pulls = zip(*(part.cross_vjp(x, z) for part in self.parts), strict=True)
+        return self._mean(terms), lambda weights: self._mean([pull(weights) for pull in pulls])
+
+    def _mean(self, terms: Sequence[Array]) -> Array:
+        return np.asarray(sum(w * term for w, term in zip(self.weights, terms, strict=True)))
+
+    def features(self, rng: Generator, count: int) -> Features:
+        """Each feature belongs to one part, drawn by weight."""
+        owner = rng.choice(len(self.parts), size=count, p=self.weights)
+        makers = [part.features(rng, count) for part in self.parts]
+
+        def evaluate(x: Array) -> tuple[Array, Pullback]:
+            values, pulls = zip(*(make(x) for make in makers), strict=True)
+            mine = [(owner == i)[None, :] for i in range(len(makers))]
+            phi = np.asarray(sum(np.where(m, v, 0.0) for m, v in zip(mine, values, strict=True)))
+            return phi, lambda weights: np.asarray(
+                sum(pull(np.where(m, weights, 0.0)) for m, pull in zip(mine, pulls, strict=True))
+            )
+
+        return evaluate
+
+
+def _some(parts: Sequence[Kernel]) -> tuple[Kernel, ...]:
+    if not parts:
+        raise ConfigError(f"parts: need at least one kernel, got {parts!r}")
+    return tuple(parts)
+
+
+def _with_parts(parts: tuple[Kernel, ...], theta: Array) -> tuple[Kernel, ...]:
+    ends = np.cumsum([len(part.theta) for part in parts])[:-1]
+    pieces = np.split(np.asarray(theta, dtype=float), ends)
+    return tuple(part.with_theta(piece) for part, piece in zip(parts, pieces, strict=True))
+
+
+def _others(factors: Sequence[Array], index: int) -> Array | float:
+    rest = [f for i, f in enumerate(factors) if i != index]
+    return np.asarray(np.prod(rest, axis=0)) if rest else 1.0
+
+
+def _product(factors: Sequence[Array], pulls: Sequence[Pullback]) -> tuple[Array, Pullback]:
+    """The product rule over x-gradients."""
+    return np.asarray(np.prod(factors, axis=0)), lambda weights: np.asarray(
+        sum(pull(weights * _others(factors, i)) for i, pull in enumerate(pulls))
+    )

@@ -1,0 +1,200 @@
+"""One call: `maximize` or `minimize` a function, here or on any executor."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from noregret.decision import Best, Row, Trial
+from noregret.errors import ConfigError
+from noregret.fit import Model
+from noregret.numerics import Array
+from noregret.optimizer import Direction, Optimizer
+from noregret.policies import Policy
+from noregret.space import Scalar, Space
+
+Objective = Callable[[dict[str, Scalar]], float]
+Callback = Callable[[Optimizer, Trial, float], object]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a run found and what it cost; `optimizer` can be asked on."""
+
+    optimizer: Optimizer
+    interrupted: bool = False
+
+    @property
+    def best(self) -> Best:
+        return self.optimizer.best()
+
+    @property
+    def history(self) -> list[Row]:
+        return self.optimizer.history()
+
+    @property
+    def values(self) -> Array:
+        """The observed values of the trials that were told, in the order of the trials."""
+        return np.array([row.value for row in self.history if row.status == "told"], dtype=float)
+
+    def regret(self, f_star: float) -> Array:
+        """Cumulative regret against a known best value, from the (noisy) observations."""
+        sign = 1.0 if self.optimizer.direction == "maximize" else -1.0
+        return np.cumsum(sign * (f_star - self.values))
+
+
+def maximize(f: Objective, space: Space, budget: int, **options: Any) -> Result:
+    """Maximise f(params) over the space in `budget` evaluations, losing little on the way.
+
+    policy, seed, design, n0, model   as for `Optimizer`
+    executor   any concurrent.futures executor; `workers` evaluations at a time (default: its size)
+    callbacks  called as callback(optimizer, trial, value) after each result; a true answer stops
+    progress   a line on stderr with the current best, and the regret so far if `f_star` is given
+
+    Ctrl-C returns what is there.  An exception in f is raised as it is, with everything told so far
+    in its attribute `result`.
+    """
+    return _run(f, space, budget, "maximize", **options)
+
+
+def minimize(f: Objective, space: Space, budget: int, **options: Any) -> Result:
+    """Like `maximize`, downwards."""
+    return _run(f, space, budget, "minimize", **options)
+
+
+def _run(
+    f: Objective,
+    space: Space,
+    budget: int,
+    direction: Direction,
+    *,
+    policy: str | Policy = "eic",
+    seed: int = 0,
+    design: str | Sequence[Mapping[str, Scalar]] = "sobol",
+    n0: int | None = None,
+    model: Model | None = None,
+    executor: Executor | None = None,
+    workers: int | None = None,
+    callbacks: Iterable[Callback] = (),
+    progress: bool = False,
+    f_star: float | None = None,
+) -> Result:
+    if not callable(f):
+        raise ConfigError(f"f: need a function of a dict of parameters, got {f!r}")
+    optimizer = Optimizer(
+        space,
+        budget,
+        seed=seed,
+        policy=policy,
+        direction=direction,
+        design=design,
+        n0=n0,
+        model=model,
+    )
+    after = [*callbacks, *([_Progress(f_star)] if progress else [])]
+    if executor is None:
+        return _one_by_one(f, optimizer, after)
+    return _many(f, optimizer, after, executor, workers or _size(executor))
+
+
+def _size(executor: Executor) -> int:
+    return int(getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
+
+
+def _one_by_one(f: Objective, optimizer: Optimizer, callbacks: list[Callback]) -> Result:
+    for trial in optimizer:
+        try:
+            if _tell(optimizer, trial, f(dict(trial.params)), callbacks):
+                break
+        except KeyboardInterrupt:
+            _give_up(optimizer, [trial])
+            return Result(optimizer, interrupted=True)
+        except BaseException as error:
+            _attach(error, optimizer, trial)
+            raise
+    return Result(optimizer)
+
+
+def _many(
+    f: Objective, optimizer: Optimizer, callbacks: list[Callback], executor: Executor, workers: int
+) -> Result:
+    running: dict[Future[float], Trial] = {}
+    try:
+        while optimizer.remaining or running:
+            while optimizer.remaining and len(running) < workers:
+                trial = optimizer.ask()
+                running[executor.submit(f, dict(trial.params))] = trial
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in sorted(done, key=lambda each: running[each].number):
+                trial = running.pop(future)
+                if _tell(optimizer, trial, future.result(), callbacks):
+                    return Result(optimizer)
+    except KeyboardInterrupt:
+        return Result(optimizer, interrupted=True)
+    except BaseException as error:
+        _attach(error, optimizer, trial)
+        raise
+    finally:
+        for future in running:
+            future.cancel()
+        _give_up(optimizer, running.values())
+    return Result(optimizer)
+
+
+def _tell(optimizer: Optimizer, trial: Trial, value: float, callbacks: list[Callback]) -> bool:
+    """Tell, then call back; whether somebody wants to stop."""
+    optimizer.tell(trial, value)
+    return any([callback(optimizer, trial, float(value)) for callback in callbacks])
+
+
+def _give_up(optimizer: Optimizer, trials: Iterable[Trial]) -> None:
+    waiting = {trial.number for trial in optimizer.pending}
+    for trial in trials:
+        if trial.number in waiting:
+            optimizer.abandon(trial)
+
+
+def _attach(error: BaseException, optimizer: Optimizer, trial: Trial) -> None:
+    """Let the exception carry what was told before it."""
+    _give_up(optimizer, [trial])
+    error.result = Result(optimizer, interrupted=True)  # type: ignore[attr-defined]
+    error.add_note(
+        f"noregret: raised in trial {trial.number} with {trial.params};"
+        f" the {optimizer.observations} results told before are in this exception's `result`"
+    )
+
+
+class _Progress:
+    """A line on stderr, rewritten at most ten times a second."""
+
+    def __init__(self, f_star: float | None) -> None:
+        self.f_star, self.lost, self.start, self.shown = f_star, 0.0, time.monotonic(), 0.0
+
+    def __call__(self, optimizer: Optimizer, trial: Trial, value: float) -> None:
+        if self.f_star is not None:
+            gap = self.f_star - value
+            self.lost += gap if optimizer.direction == "maximize" else -gap
+        now, last = time.monotonic(), not optimizer.remaining and not optimizer.pending
+        if now - self.shown < 0.1 and not last:
+            return
+        self.shown = now
+        done = optimizer.asked - len(optimizer.pending)
+        left = (now - self.start) / done * (optimizer.budget - done)
+        best = optimizer.best()
+        width = 24
+        bar = "#" * (width * done // optimizer.budget)
+        regret = "" if self.f_star is None else f"  regret {self.lost:.4g}"
+        sys.stderr.write(
+            f"\r[{bar:<{width}}] {done}/{optimizer.budget}  best {best.mean:.4g}"
+            f" ± {(best.high - best.low) / 2:.2g}{regret}  {left:.0f} s left   "
+        )
+        if last:
+            sys.stderr.write("\n")
+        sys.stderr.flush()

@@ -1,0 +1,460 @@
+"""Policies: what to try next, described as a score to maximise and a set to stay in.
+
+A policy is a small frozen class.  It sees a `Context` (the posterior, the budget that is left, ...)
+and answers with a `Score`; it does not search, fit or own a random generator.  Everything here
+maximises on the unit cube, in the units of the model.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from math import log, pi, sqrt
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.random import Generator
+from scipy.special import ndtri
+
+from noregret.errors import ConfigError
+from noregret.gp import GP, Path
+from noregret.numerics import Array, gate, log_h_and_slope
+
+FEASIBLE = -1e-9  # slack that rounding may take from a point on the edge of the feasible set
+
+Incumbent = Literal["mean", "observation", "domain", "quantile"]
+INCUMBENTS: tuple[Incumbent, ...] = ("mean", "observation", "domain", "quantile")
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What a policy may look at when it decides on evaluation n + 1 of N."""
+
+    gp: GP  # with pending points filled in by their posterior means
+    rows: int  # the first `rows` rows of gp.data were really observed
+    asked: int  # n, pending ones included
+    remaining: int  # m = N - n >= 1
+    best_observation: float  # the largest single observation
+    unit: float  # how much one unit of the model is in the user's units
+    rng: Generator  # this decision's own
+    draw: Callable[[], Array]  # a point drawn uniformly from the space
+    domain_best: Callable[[], float]  # max of the posterior mean over the space, when asked for
+
+    @property
+    def dim(self) -> int:
+        return int(self.gp.data.x.shape[1])
+
+    @property
+    def incumbent_row(self) -> int:
+        """argmax_i mu_n(x_i) over observed points."""
+        return int(np.argmax(self.gp.at_data[0][: self.rows]))
+
+
+class Score(ABC):
+    """A function to maximise over the unit cube, and a slack that must not be negative."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """How many terms a value sums over: the search tries fewer points where each costs more."""
+
+    @abstractmethod
+    def __call__(self, x: Array) -> tuple[Array, Array]:
+        """Values and slacks at the rows of x."""
+
+    @abstractmethod
+    def ascend(self, x: Array, barrier: float) -> tuple[Array, Array]:
+        """Value + barrier * log(slack), and its gradient, for a search by gradients from inside."""
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorScore(Score):
+    """A score that depends on x through the posterior N(mu, s^2), s = omega sigma.
+
+    `utility(mu, s)` returns the value and its slopes in mu and s.  The feasible set is
+    z >= threshold for z = (mu - xi) / s, where a threshold is given: the gate of EIC.
+    """
+
+    gp: GP
+    omega: float
+    utility: Callable[[Array, Array], tuple[Array, Array, Array]]
+    xi: float = 0.0
+    threshold: float | None = None
+
+    @property
+    def width(self) -> int:
+        return len(self.gp.data)
+
+    def __call__(self, x: Array) -> tuple[Array, Array]:
+        mu, sigma = self.gp.posterior(x)
+        s = self.omega * sigma
+        slack = np.full(len(x), np.inf) if self.threshold is None else self._slack(mu, s)
+        return self.utility(mu, s)[0], slack
+
+    def ascend(self, x: Array, barrier: float) -> tuple[Array, Array]:
+        mu, sigma, gradient = self.gp.posterior_vjp(x)
+        s = self.omega * sigma
+        value, d_mu, d_s = self.utility(mu, s)
+        if self.threshold is not None:
+            slack = self._slack(mu, s)
+            inside = slack > 0
+            room = np.where(inside, slack, 1.0) + 1e-12
+            value = np.where(inside, value + barrier * np.log(room), -np.inf)
+            d_mu = d_mu + barrier / (room * s)
+            d_s = d_s - barrier * (mu - self.xi) / (room * s * s)
+        return value, gradient(d_mu, self.omega * d_s)
+
+    def _slack(self, mu: Array, s: Array) -> Array:
+        assert self.threshold is not None
+        return np.asarray((mu - self.xi) / s - self.threshold)
+
+
+@dataclass(frozen=True, eq=False)
+class PathScore(Score):
+    """A sampled function, to be maximised as it is."""
+
+    path: Path
+
+    @property
+    def width(self) -> int:
+        return len(self.path.coefficients) + len(self.path.correction)
+
+    def __call__(self, x: Array) -> tuple[Array, Array]:
+        return self.path(x), np.full(len(x), np.inf)
+
+    def ascend(self, x: Array, barrier: float) -> tuple[Array, Array]:
+        return self.path.with_gradient(x)
+
+
+@dataclass(frozen=True)
+class Policy(ABC):
+    """A rule for the next point.
+
+    `score` is what the search maximises.  Two hooks serve the policies that need them: `shortcut`
+    gives a point that needs no search, `settle` may turn down what the search found.
+    `merge` takes a sampled point again instead of a new one that the posterior can't tell from it
+    (see `maximise.same_point`).
+    """
+
+    name: ClassVar[str] = ""
+    merge: bool = False
+
+    @abstractmethod
+    def score(self, context: Context) -> Score: ...
+
+    def shortcut(self, context: Context) -> Array | None:
+        return None
+
+    def settle(self, context: Context, value: float) -> int | None:
+        """A row to sample again instead of the point that the search found with this value."""
+        return None
+
+    def threshold(self, context: Context) -> float | None:
+        """The gate that feasible points must pass, for the record; None where there is none."""
+        return None
+
+    def xi(self, context: Context) -> float:
+        """The incumbent value that improvement is counted from."""
+        return incumbent(context, "mean")
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name} | {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+def incumbent(context: Context, kind: Incumbent, beta: float = 0.9) -> float:
+    """xi_n: eq. incum ("mean"), or the others of section 3.2 of the paper."""
+    if kind == "observation":
+        return context.best_observation
+    if kind == "domain":
+        return context.domain_best()
+    mu, sigma = (a[: context.rows] for a in context.gp.at_data)
+    if kind == "mean":
+        return float(mu.max())
+    return float((mu - ndtri(beta) * context.gp.omega * sigma).max())
+
+
+def log_ei(mu: Array, s: Array, xi: float) -> tuple[Array, Array, Array]:
+    """log alpha_n (eq. EIacq) = log s + log h(z), and its slopes in mu and s."""
+    z = (mu - xi) / s
+    value, slope = log_h_and_slope(z)
+    return np.log(s) + value, slope / s, (1.0 - z * slope) / s
+
+
+def _check_incumbent(kind: str, beta: float) -> None:
+    if kind not in INCUMBENTS:
+        raise ConfigError(f"incumbent: need one of {', '.join(INCUMBENTS)}, got {kind!r}")
+    if not 0 < beta < 1:
+        raise ConfigError(f"beta: need a quantile level between 0 and 1, got {beta!r}")
+
+
+@dataclass(frozen=True)
+class EI(Policy):
+    """Expected improvement over an incumbent.
+
+    That is the best posterior mean at sampled points ("mean"), the best single observation
+    ("observation"), the best posterior mean anywhere ("domain"), or the best lower quantile at
+    sampled points ("quantile", level `beta`).
+    """
+
+    name: ClassVar[str] = "ei"
+    incumbent: Incumbent = "mean"
+    beta: float = 0.9
+
+    def __post_init__(self) -> None:
+        _check_incumbent(self.incumbent, self.beta)
+
+    def xi(self, context: Context) -> float:
+        return incumbent(context, self.incumbent, self.beta)
+
+    def omega(self, context: Context) -> float:
+        """omega_n, the scale of the posterior sd."""
+        return context.gp.omega
+
+    def score(self, context: Context) -> Score:
+        xi = self.xi(context)
+        return PosteriorScore(
+            context.gp,
+            self.omega(context),
+            lambda mu, s: log_ei(mu, s, xi),
+            xi,
+            self.threshold(context),
+        )
+
+
+@dataclass(frozen=True)
+class EIC(EI):
+    """Expected improvement-cost, Algorithm 1 of the paper.
+
+    The best EI among the points whose EI is at least their evaluation cost (eq. evacost): the
+    expected loss, spread over the evaluations that remain.  In terms of z = (mu - xi)/s that is
+    z >= t_m, one number (see `numerics.gate`).  The incumbent always passes (z = 0), so when
+    nothing else is worth its cost it is sampled again.
+
+    `gate=False` is plain EI.  `omega_scale` c replaces the fitted omega by
+    c sqrt(I_n + 1 + log(1/delta)), the schedule of eq. omgn with the information I_n of the data so
+    far.
+    """
+
+    name: ClassVar[str] = "eic"
+    merge: bool = True
+    gate: bool = True
+    omega_scale: float | None = None
+    delta: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.omega_scale is not None and not self.omega_scale > 0:
+            raise ConfigError(f"omega_scale: need a positive number, got {self.omega_scale!r}")
+        if not 0 < self.delta < 1:
+            raise ConfigError(f"delta: need a probability between 0 and 1, got {self.delta!r}")
+
+    def threshold(self, context: Context) -> float | None:
+        return gate(context.remaining) if self.gate else None
+
+    def omega(self, context: Context) -> float:
+        if self.omega_scale is None:
+            return context.gp.omega
+        return self.omega_scale * sqrt(context.gp.information + 1.0 + log(1.0 / self.delta))
+
+
+@dataclass(frozen=True)
+class AEI(EI):
+    """Augmented EI (Huang 2006): EI, discounted where the noise would hide what is to be learnt.
+
+    factor "printed": sigma / sqrt(sigma^2 + lam^2), as section 3.2 of the paper has it;
+    factor "huang": 1 - lam / sqrt(sigma^2 + lam^2), as Huang et al. have it.
+    """
+
+    name: ClassVar[str] = "aei"
+    factor: Literal["printed", "huang"] = "huang"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.factor not in ("printed", "huang"):
+            raise ConfigError(f"factor: need 'printed' or 'huang', got {self.factor!r}")
+
+    def score(self, context: Context) -> Score:
+        xi, noise = self.xi(context), context.gp.noise_sd
+
+        def utility(mu: Array, s: Array) -> tuple[Array, Array, Array]:
+            value, d_mu, d_s = log_ei(mu, s, xi)
+            total = np.hypot(s, noise)
+            if self.factor == "printed":
+                return value + np.log(s / total), d_mu, d_s + 1.0 / s - s / total**2
+            # 1 - noise/total = s^2 / (total (total + noise)): no cancellation where s is small
+            kept = s * s / (total * (total + noise))
+            return value + np.log(kept), d_mu, d_s + noise * s / (total**3 * kept)
+
+        return PosteriorScore(context.gp, context.gp.omega, utility)
+
+
+@dataclass(frozen=True)
+class EINguyen(EI):
+    """EI that stops exploring (Nguyen 2017).
+
+    Where the largest EI is below kappa (in the units of the observations), the point with the
+    largest sample mean is taken instead.
+    """
+
+    name: ClassVar[str] = "ei-nguyen"
+    kappa: float = 1e-4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.kappa >= 0:
+            raise ConfigError(f"kappa: need a number >= 0, got {self.kappa!r}")
+
+    def settle(self, context: Context, value: float) -> int | None:
+        if self.kappa == 0 or value + log(context.unit) >= log(self.kappa):
+            return None
+        return int(np.argmax(context.gp.data.y[: context.rows]))
+
+
+@dataclass(frozen=True)
+class GPUCB(Policy):
+    """mu + sqrt(beta_n) s.  beta is a number, or one of
+
+    "srinivas": 2 log(2 pi^2 n^2 / (3 delta)) + 2 d log(n^2 d sqrt(log(4 d / delta))), Srinivas
+        2010, Theorem 2 with its constants a, b, r set to 1;
+    "chowdhury-gopalan": the width B + R sqrt(2 (I_n + 1 + log(1/delta))) for the unit-signal sigma
+        (Lemma 1), with the information I_n of the data so far, in units where the noise sd is R;
+    "log": 0.2 d log(2 n).
+    """
+
+    name: ClassVar[str] = "gp-ucb"
+    beta: float | str = "log"
+    delta: float = 0.1
+    bound: float = 1.0  # B, the norm of f in its RKHS, in units of omega
+
+    def __post_init__(self) -> None:
+        named = ("srinivas", "chowdhury-gopalan", "log")
+        if isinstance(self.beta, str):
+            if self.beta not in named:
+                raise ConfigError(
+                    f"beta: need a number or one of {', '.join(named)}, got {self.beta!r}"
+                )
+        elif not self.beta >= 0:
+            raise ConfigError(f"beta: need a number >= 0, got {self.beta!r}")
+        if not 0 < self.delta < 1:
+            raise ConfigError(f"delta: need a probability between 0 and 1, got {self.delta!r}")
+
+    def width(self, context: Context) -> float:
+        """sqrt(beta_n): how many posterior sds."""
+        n, d = context.asked + 1, context.dim
+        if not isinstance(self.beta, str):
+            return sqrt(self.beta)
+        if self.beta == "log":
+            return sqrt(0.2 * d * log(2 * n))
+        if self.beta == "srinivas":
+            finite = 2 * log(2 * pi**2 * n**2 / (3 * self.delta))
+            cover = 2 * d * log(n**2 * d * sqrt(log(4 * d / self.delta)))
+            return sqrt(finite + max(0.0, cover))
+        spread = sqrt(2 * (context.gp.information + 1 + log(1 / self.delta)))
+        return self.bound + sqrt(context.gp.hyper.lam2) * spread
+
+    def score(self, context: Context) -> Score:
+        width = self.width(context)
+
+        def utility(mu: Array, s: Array) -> tuple[Array, Array, Array]:
+            return mu + width * s, np.ones_like(mu), np.full_like(s, width)
+
+        return PosteriorScore(context.gp, context.gp.omega, utility)
+
+
+@dataclass(frozen=True)
+class GPTS(Policy):
+    """Thompson sampling: the maximum of one function drawn from the posterior.
+
+    `scale` None draws from the fitted posterior; a number multiplies its sd; "chowdhury-gopalan"
+    uses their v_n = B + R sqrt(2 (I_n + 1 + log(2/delta))) with the information I_n of the data so far.
+    """
+
+    name: ClassVar[str] = "gp-ts"
+    scale: float | str | None = None
+    delta: float = 0.1
+    bound: float = 1.0  # B, in units of omega
+    features: int = 1024
+
+    def __post_init__(self) -> None:
+        if isinstance(self.scale, str):
+            if self.scale != "chowdhury-gopalan":
+                raise ConfigError(
+                    f"scale: need a number or 'chowdhury-gopalan', got {self.scale!r}"
+                )
+        elif self.scale is not None and not self.scale > 0:
+            raise ConfigError(f"scale: need a positive number, got {self.scale!r}")
+        if self.features < 1:
+            raise ConfigError(f"features: need at least 1, got {self.features!r}")
+
+    def score(self, context: Context) -> Score:
+        gp = context.gp
+        if isinstance(self.scale, str):
+            spread = sqrt(2 * (gp.information + 1 + log(2 / self.delta)))
+            scale = self.bound + sqrt(gp.hyper.lam2) * spread
+        else:
+            scale = self.scale or 1.0
+        return PathScore(gp.sample_path(context.rng, self.features, scale))
+
+
+def mean_score(gp: GP) -> Score:
+    """The posterior mean itself."""
+
+    def utility(mu: Array, s: Array) -> tuple[Array, Array, Array]:
+        return mu, np.ones_like(mu), np.zeros_like(s)
+
+    return PosteriorScore(gp, gp.omega, utility)
+
+
+@dataclass(frozen=True)
+class Random(Policy):
+    """Uniform over the space: what everything else has to beat."""
+
+    name: ClassVar[str] = "random"
+
+    def shortcut(self, context: Context) -> Array | None:
+        return context.draw()
+
+    def score(self, context: Context) -> Score:
+        return mean_score(context.gp)
+
+
+@dataclass(frozen=True)
+class ExploreThenCommit(Policy):
+    """Random for a first share of the budget, then the best posterior mean found, for good."""
+
+    name: ClassVar[str] = "explore-then-commit"
+    explore: float = 0.2
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.explore <= 1:
+            raise ConfigError(f"explore: need a share between 0 and 1, got {self.explore!r}")
+
+    def shortcut(self, context: Context) -> Array | None:
+        budget = context.asked + context.remaining
+        if context.asked < self.explore * budget:
+            return context.draw()
+        return np.asarray(context.gp.data.x[context.incumbent_row])
+
+    def score(self, context: Context) -> Score:
+        return mean_score(context.gp)
+
+
+POLICIES: dict[str, type[Policy]] = {
+    policy.name: policy
+    for policy in (EIC, EI, AEI, EINguyen, GPUCB, GPTS, Random, ExploreThenCommit)
+}
+
+
+def make_policy(policy: str | Policy | dict[str, Any]) -> Policy:
+    """A policy from its name, from the JSON of one, or as it is."""
+    if isinstance(policy, Policy):
+        return policy
+    name, options = (policy, {}) if isinstance(policy, str) else (policy.get("name"), dict(policy))
+    if name not in POLICIES:
+        raise ConfigError(f"policy: need one of {', '.join(POLICIES)}, got {name!r}")
+    options.pop("name", None)
+    try:
+        return POLICIES[name](**options)
+    except TypeError as error:
+        raise ConfigError(f"policy {name}: {error}") from None

@@ -1,0 +1,117 @@
+"""A module imports from its own layer or below; the core needs only numpy and scipy."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "noregret"
+
+# The lowest first. A package (experiments, …) is one room: its modules may import each other.
+LAYERS = [
+    {"errors"},
+    {"scales", "parameters", "space", "numerics"},
+    {"design", "kernels", "decision"},
+    {"gp"},
+    {"fit"},
+    {"theory"},
+    {"policies"},
+    {"maximise"},
+    {"optimizer"},
+    {"loop"},
+    {"plotting", "journal"},
+    {"study"},
+    {"experiments", "integrations", "service"},
+    {"cli", "__main__"},
+]
+LEVEL = {module: level for level, layer in enumerate(LAYERS) for module in layer}
+LEVEL["__init__"] = LEVEL["study"]
+CORE = {module for module, level in LEVEL.items() if level <= LEVEL["loop"]} | {"__init__"}
+SLOW_TO_IMPORT = ("scipy.stats", "scipy.optimize")
+
+FILES = sorted(SOURCE.rglob("*.py"))
+CORE_FILES = [path for path in FILES if path.parent == SOURCE and path.stem in CORE]
+
+
+@dataclass(frozen=True)
+class Import:
+    """`target` is the dotted name of a module, or of something inside one."""
+
+    target: str
+    line: int
+    lazy: bool
+
+
+def test_every_module_has_a_layer() -> None:
+    assert {room(path) for path in FILES} <= set(LEVEL)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_no_upward_import(path: Path) -> None:
+    own = LEVEL[room(path)]
+    upward = [i for i in imports(path) if is_ours(i) and LEVEL[imported_room(i.target)] > own]
+    assert not upward
+
+
+@pytest.mark.parametrize("path", CORE_FILES, ids=lambda p: p.name)
+def test_core_needs_only_numpy_and_scipy(path: Path) -> None:
+    allowed = sys.stdlib_module_names | {"numpy", "scipy", "noregret"}
+    assert not [i for i in imports(path) if i.target.split(".")[0] not in allowed]
+    assert not [i for i in imports(path) if not i.lazy and is_slow(i.target)]
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("import noregret.gp", "noregret.gp"),
+        ("from noregret.gp import GP", "noregret.gp.GP"),
+        ("from noregret import gp", "noregret.gp"),
+        ("from .. import gp", "noregret.gp"),
+        ("from ..gp import GP", "noregret.gp.GP"),
+        ("from . import problems", "noregret.experiments.problems"),
+        ("def f():\n    if x:\n        import noregret.gp", "noregret.gp"),
+    ],
+)
+def test_the_walker_sees_every_form(code: str, found: str) -> None:
+    assert [i.target for i in walk(ast.parse(code), package=["noregret", "experiments"])] == [found]
+
+
+def room(path: Path) -> str:
+    """The name in LAYERS under which a file goes."""
+    return path.relative_to(SOURCE).with_suffix("").parts[0]
+
+
+def imported_room(target: str) -> str:
+    """The room of "noregret.x.y"; whatever is no module comes from the package's __init__."""
+    name = [*target.split("."), "__init__"][1]
+    return name if (SOURCE / name).is_dir() or (SOURCE / f"{name}.py").exists() else "__init__"
+
+
+def is_ours(found: Import) -> bool:
+    return found.target.split(".")[0] == "noregret"
+
+
+def is_slow(target: str) -> bool:
+    return any(f"{target}.".startswith(f"{slow}.") for slow in SLOW_TO_IMPORT)
+
+
+def imports(path: Path) -> list[Import]:
+    package = ["noregret", *path.relative_to(SOURCE).parts[:-1]]
+    return list(walk(ast.parse(path.read_text(encoding="utf-8")), package))
+
+
+def walk(node: ast.AST, package: list[str], lazy: bool = False) -> Iterator[Import]:
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield Import(alias.name, node.lineno, lazy)
+    elif isinstance(node, ast.ImportFrom):
+        base = package[: len(package) - node.level + 1] if node.level else []
+        prefix = ".".join([*base, *([node.module] if node.module else [])])
+        for alias in node.names:
+            yield Import(f"{prefix}.{alias.name}", node.lineno, lazy)
+    lazy = lazy or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    for child in ast.iter_child_nodes(node):
+        yield from walk(child, package, lazy)

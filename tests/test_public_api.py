@@ -1,0 +1,62 @@
+"""The public names are pinned, and importing them costs little."""
+
+import json
+import subprocess
+import sys
+
+import noregret
+
+# Extend this list on purpose: whatever stands here is promised to the users.
+PINNED = {
+    "errors": [
+        "BudgetError",
+        "ConfigError",
+        "DataError",
+        "MissingExtraError",
+        "NoRegretError",
+        "SpaceError",
+        "StorageError",
+        "TrialError",
+        "UnknownTrialError",
+    ],
+    "space": ["Categorical", "Float", "Int", "Ordinal", "Space"],
+    "package": ["__version__"],
+}
+
+# Compared with numpy and scipy.linalg in the same process, so that a slow machine does not matter.
+PROBE = """
+import json, sys, time
+import numpy, scipy.linalg
+before = set(sys.modules)
+start = time.process_time()
+import noregret
+seconds = time.process_time() - start
+files = {m: getattr(sys.modules[m], "__file__", None) or "" for m in set(sys.modules) - before}
+print(json.dumps({"seconds": seconds, "files": files, "modules": sorted(sys.modules)}))
+"""
+
+
+def probe() -> dict:
+    run = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, check=True)
+    return json.loads(run.stdout)
+
+
+def test_public_names_are_pinned() -> None:
+    assert sorted(noregret.__all__) == sorted(name for names in PINNED.values() for name in names)
+
+
+def test_public_names_exist() -> None:
+    assert not [name for name in noregret.__all__ if not hasattr(noregret, name)]
+
+
+def test_import_needs_only_numpy_and_scipy() -> None:
+    found = probe()
+    installed = [m for m, file in found["files"].items() if "site-packages" in file]
+    assert {m.split(".")[0] for m in installed} <= {"numpy", "scipy", "noregret"}
+    assert "noregret" in found["files"]
+    assert not {"scipy.stats", "scipy.optimize"} & set(found["modules"])
+
+
+def test_import_is_quick() -> None:
+    # The best of three: the first one may have to compile bytecode.
+    assert min(probe()["seconds"] for _ in range(3)) < 0.25

@@ -1,0 +1,130 @@
+"""Tune a simulated recommender while it serves customers, and see what the tuning costs.
+
+Every evaluation is a day on which 2,000 customers see one setting, and the click-through rate of that day is
+all that comes back.  Run it with `make run`; it writes live_demo.png.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+import noregret as nr
+from noregret.plotting import plot_decisions, plot_regret
+
+DAYS, CUSTOMERS, SEEDS = 120, 2000, 3
+
+SPACE = nr.Space(
+    {
+        "ranker": nr.Categorical(["popular", "collaborative", "hybrid"]),
+        "half_life_days": nr.Float(0.5, 60.0, log=True),  # how fast old clicks are forgotten
+        "diversity": nr.Float(0.0, 1.0),  # share of the list that is not what you always click
+        "page_size": nr.Int(4, 40),
+    }
+)
+TODAY = {"ranker": "popular", "half_life_days": 30.0, "diversity": 0.5, "page_size": 20}
+
+# Each ranker has its own best half-life and diversity.
+_RANKERS = {"popular": (0.070, 3.0, 0.2), "collaborative": (0.085, 20.0, 0.35), "hybrid": (0.1, 8.0, 0.3)}
+
+
+def click_rate(params: dict[str, nr.Scalar]) -> float:
+    """The true click-through rate, which nobody gets to see."""
+    top, half_life, diversity = _RANKERS[str(params["ranker"])]
+    forgets = np.log(float(params["half_life_days"]) / half_life) / 1.2
+    varied = (float(params["diversity"]) - diversity) / 0.3
+    crowded = (float(params["page_size"]) - 14.0) / 14.0
+    return 0.02 + top * float(np.exp(-0.5 * (forgets**2 + varied**2 + crowded**2)))
+
+
+def best_rate() -> float:
+    top = {"ranker": "hybrid", "half_life_days": 8.0, "diversity": 0.3, "page_size": 14}
+    return click_rate(top)
+
+
+def serve(params: dict[str, nr.Scalar], rng: np.random.Generator) -> float:
+    """One day: the share of customers who clicked, in percent."""
+    return 100.0 * rng.binomial(CUSTOMERS, click_rate(params)) / CUSTOMERS
+
+
+def run(policy: str | nr.Policy, seed: int, progress: bool = False) -> nr.Result:
+    rng = np.random.default_rng([seed, 1])
+    return nr.maximize(
+        lambda params: serve(params, rng),
+        SPACE,
+        DAYS,
+        policy=policy,
+        seed=seed,
+        progress=progress,
+        f_star=100.0 * best_rate() if progress else None,
+    )
+
+
+def regret(result: nr.Result) -> np.ndarray:
+    """Clicks lost each day against the best setting."""
+    rates = np.array([click_rate(trial.params) for trial in result.optimizer.trials])
+    return CUSTOMERS * (best_rate() - rates)
+
+
+def show(result: nr.Result) -> None:
+    print("\nWhat was tried, and why (day by day, shortened):")
+    rows = result.history
+    for row in [*rows[:4], *rows[10:60:7], *rows[-2:]]:
+        values = " ".join(
+            f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.params.values()
+        )
+        print(f"  {row.number:4d}  {values:<30} -> {row.value:5.2f} %   {row.decision}")
+    best = result.best
+    print(
+        f"\nRecommended: {best.params}\n"
+        f"  click-through {best.mean:.2f} % (95 %: {best.low:.2f} to {best.high:.2f}), tried on {best.count} days;"
+        f" the luckiest day anywhere showed {best.luckiest:.2f} %\n"
+        f"  in truth it brings {100 * click_rate(best.params):.2f} %, the best possible is"
+        f" {100 * best_rate():.2f} %, today's setting {100 * click_rate(TODAY):.2f} %"
+    )
+
+
+def compare(first: nr.Result) -> dict[str, np.ndarray]:
+    """Clicks lost under other ways to spend the same days."""
+    rivals: dict[str, str | nr.Policy] = {
+        "noregret (EIC)": "eic",
+        "GP-UCB": "gp-ucb",
+        "explore 20 %, then commit": nr.ExploreThenCommit(0.2),
+        "random search": "random",
+    }
+    lost: dict[str, list[np.ndarray]] = {name: [] for name in rivals}
+    total = len(rivals) * SEEDS
+    for done, (name, seed) in enumerate((n, s) for n in rivals for s in range(SEEDS)):
+        sys.stderr.write(f"\rcomparing: {done + 1}/{total} runs ")
+        sys.stderr.flush()
+        result = first if (name, seed) == ("noregret (EIC)", 0) else run(rivals[name], seed)
+        lost[name].append(regret(result))
+    sys.stderr.write("\n")
+    curves = {name: np.array(runs) for name, runs in lost.items()}
+    kept = CUSTOMERS * (best_rate() - click_rate(TODAY))
+    curves["keep today's setting"] = np.full((1, DAYS), kept)
+    return curves
+
+
+def main() -> None:
+    print(f"Tuning a recommender over {DAYS} days of {CUSTOMERS} customers each.")
+    first = run("eic", 0, progress=True)
+    show(first)
+    curves = compare(first)
+    print(f"\nClicks lost in {DAYS} days against the best setting (mean of {SEEDS} runs):")
+    for name, runs in sorted(curves.items(), key=lambda item: item[1].sum(axis=1).mean()):
+        print(f"  {name:<28} {runs.sum(axis=1).mean():8.0f}")
+
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(12, 4.5), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    plot_regret(curves, left).set(ylabel="clicks lost so far", xlabel="day")
+    plot_decisions(first.optimizer, right).set(ylabel="click-through of the day, %", xlabel="day")
+    figure.savefig("live_demo.png", dpi=110)
+    print("\nThe picture is in live_demo.png.")
+
+
+if __name__ == "__main__":
+    main()

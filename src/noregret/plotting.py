@@ -1,0 +1,268 @@
+"""Pictures: Axes in, Axes out.  matplotlib is imported when one is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from noregret.decision import Landscape
+from noregret.errors import ConfigError, MissingExtraError
+from noregret.numerics import Array
+from noregret.optimizer import Optimizer
+from noregret.space import Float, Scalar
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's palette: told apart by everybody.
+COLOURS = {
+    "design": "#999999",
+    "explore": "#D55E00",
+    "exploit": "#56B4E9",
+    "resample": "#009E73",
+    "exhausted": "#CC79A7",
+}
+_CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+
+
+def _axes(ax: Axes | None, **options: Any) -> Axes:
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("plot", "matplotlib") from error
+    return Figure(layout="constrained", **options).add_subplot()
+
+
+def plot_regret(
+    curves: Mapping[str, Array], ax: Axes | None = None, *, cumulative: bool = True
+) -> Axes:
+    """Mean and 95 % region of cumulative regret, one curve a label.
+
+    Each value is an array of regrets a step, (steps,) or (runs, steps); `cumulative=False` if they
+    are summed already.
+    """
+    ax = _axes(ax, figsize=(7, 4.5))
+    for colour, (label, values) in zip(_CYCLE * 4, curves.items(), strict=False):
+        runs = np.atleast_2d(np.asarray(values, dtype=float))
+        total = np.cumsum(runs, axis=1) if cumulative else runs
+        steps = np.arange(1, total.shape[1] + 1)
+        mean = total.mean(axis=0)
+        ax.plot(steps, mean, color=colour, label=f"{label}  ({_amount(mean[-1])})")
+        if len(total) > 1:
+            half = 1.96 * total.std(axis=0, ddof=1) / np.sqrt(len(total))
+            ax.fill_between(steps, mean - half, mean + half, color=colour, alpha=0.2, lw=0)
+    ax.set(xlabel="evaluations", ylabel="cumulative regret", xlim=(1, None))
+    ax.legend(loc="upper left", frameon=False)
+    return ax
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def plot_reward(
+    optimizer: Optimizer, ax: Axes | None = None, *, baseline: float | None = None
+) -> Axes:
+    """What was gained so far over keeping a baseline, with a 95 % band for the observation noise.
+
+    `baseline` is what an evaluation would have brought had nothing been tuned; by default, the
+    first value.
+    """
+    ax = _axes(ax, figsize=(7, 4))
+    rows = [row for row in optimizer.history() if row.status == "told"]
+    if not rows:
+        raise ConfigError("plot_reward: nothing was told yet")
+    values = np.array([row.value for row in rows], dtype=float)
+    start = values[0] if baseline is None else baseline
+    sign = 1.0 if optimizer.direction == "maximize" else -1.0
+    gained = np.cumsum(sign * (values - start))
+    steps = np.arange(1, len(values) + 1)
+    noise = next(
+        (r.decision.noise_sd for r in reversed(rows) if r.decision and r.decision.noise_sd), 0.0
+    )
+    half = 1.96 * (noise or 0.0) * np.sqrt(steps)
+    ax.axhline(0.0, color="#999999", lw=1)
+    ax.plot(steps, gained, color=_CYCLE[0])
+    ax.fill_between(steps, gained - half, gained + half, color=_CYCLE[0], alpha=0.2, lw=0)
+    paid = np.flatnonzero(gained < 0)
+    if len(paid) and paid[-1] + 1 < len(gained):
+        ax.axvline(paid[-1] + 2, color=_CYCLE[2], ls=":")
+        ax.annotate(
+            "exploration has paid for itself",
+            (paid[-1] + 2, 0.0),
+            xytext=(6, 8),
+            textcoords="offset points",
+            color=_CYCLE[2],
+        )
+    name = "the first point" if baseline is None else f"the baseline ({baseline:.4g})"
+    ax.set(xlabel="evaluations", ylabel=f"total gain over {name}", xlim=(1, len(values)))
+    return ax
+
+
+def plot_decisions(optimizer: Optimizer, ax: Axes | None = None) -> Axes:
+    """Every evaluation's value, coloured by why it was made, with the best posterior mean now."""
+    ax = _axes(ax, figsize=(8, 4))
+    rows = [row for row in optimizer.history() if row.status == "told" and row.decision]
+    for reason, colour in COLOURS.items():
+        mine = [row for row in rows if row.decision and row.decision.reason == reason]
+        if mine:
+            numbers = [row.number for row in mine]
+            label = f"{reason} ({len(mine)})"
+            ax.scatter(numbers, [row.value for row in mine], s=18, color=colour, label=label)
+    if rows:
+        best = optimizer.best()
+        ax.axhspan(best.low, best.high, color=COLOURS["resample"], alpha=0.15, lw=0)
+        ax.axhline(best.mean, color=COLOURS["resample"], lw=1, label="best posterior mean now")
+        # The ribbon along the bottom tells the story at a glance.
+        for row in rows:
+            assert row.decision is not None and row.number is not None
+            ax.axvspan(
+                row.number - 0.5,
+                row.number + 0.5,
+                ymax=0.04,
+                color=COLOURS[row.decision.reason],
+                lw=0,
+            )
+    ax.set(xlabel="trial", ylabel="observed value", xlim=(-0.5, max(1, optimizer.asked) - 0.5))
+    ax.legend(loc="best", frameon=False, fontsize="small", ncols=2)
+    return ax
+
+
+def plot_posterior(optimizer: Optimizer, axes: Any = None, *, next_point: bool = True) -> Any:
+    """The picture that explains EIC, for one or two Float parameters; returns its two Axes.
+
+    1-d: above, the posterior with the points tried; below, expected improvement against evaluation
+    cost.  2-d: left, the posterior mean; right, expected improvement.  What is not worth its cost
+    is grey.
+    """
+    floats = [n for n, p in optimizer.space.parameters.items() if isinstance(p, Float)]
+    if len(floats) != optimizer.space.dim or len(floats) > 2:
+        raise ConfigError(
+            "plot_posterior: need a space of one or two Float parameters, got"
+            f" {', '.join(optimizer.space.names)}"
+        )
+    choice = optimizer.propose()["params"] if next_point else None
+    return (_posterior_1d if len(floats) == 1 else _posterior_2d)(optimizer, axes, choice)
+
+
+def _two_axes(axes: Any, **options: Any) -> Any:
+    if axes is not None:
+        return axes
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("plot", "matplotlib") from error
+    size = options.pop("figsize")
+    return Figure(layout="constrained", figsize=size).subplots(**options)
+
+
+def _told_at(optimizer: Optimizer) -> dict[tuple[Scalar, ...], list[float]]:
+    """The observed values by point."""
+    out: dict[tuple[Scalar, ...], list[float]] = {}
+    for row in optimizer.history():
+        if row.value is not None:
+            out.setdefault(tuple(row.params.values()), []).append(row.value)
+    return out
+
+
+def _line(optimizer: Optimizer, count: int) -> tuple[Array, Landscape]:
+    (name,) = optimizer.space.names
+    unit = np.linspace(0.0, 1.0, count)[:, None]
+    points = [optimizer.space.decode(u) for u in unit]
+    xs = np.array([p[name] for p in points], dtype=float)
+    return xs, optimizer.landscape(points)
+
+
+def _posterior_1d(optimizer: Optimizer, axes: Any, choice: Mapping[str, Scalar] | None) -> Any:
+    above, below = _two_axes(
+        axes, figsize=(7, 6), nrows=2, sharex=True, gridspec_kw={"height_ratios": [2, 1]}
+    )
+    (name,) = optimizer.space.names
+    xs, land = _line(optimizer, 400)
+    above.plot(xs, land.mean, color=_CYCLE[0], label="posterior mean")
+    above.fill_between(
+        xs,
+        land.mean - 2 * land.sd,
+        land.mean + 2 * land.sd,
+        color=_CYCLE[0],
+        alpha=0.15,
+        lw=0,
+        label="± 2 sd",
+    )
+    for (x,), values in _told_at(optimizer).items():
+        above.scatter([x] * len(values), values, s=14, color="black", alpha=0.6, zorder=3)
+    above.axhline(land.incumbent, color="#999999", ls="--", lw=1, label="incumbent ξ")
+    below.plot(xs, land.expected_improvement, color=_CYCLE[2], label="expected improvement α")
+    below.plot(xs, land.evaluation_cost, color=_CYCLE[1], label="evaluation cost L")
+    for ax in (above, below):
+        for left, right in _runs(xs, ~land.feasible):
+            ax.axvspan(left, right, color="#dddddd", lw=0, zorder=0)
+        if choice is not None:
+            ax.axvline(choice[name], color=_CYCLE[3], lw=1.5, label="next evaluation")
+    above.set(ylabel="value")
+    below.set(xlabel=name, ylabel="a step", yscale="log")
+    top = max(land.expected_improvement.max(), land.evaluation_cost.max())
+    below.set_ylim(top * 1e-5, top * 3)
+    if isinstance(optimizer.space.parameters[name], Float) and getattr(
+        optimizer.space.parameters[name], "log", False
+    ):
+        below.set_xscale("log")
+    above.set_title(
+        f"{optimizer.remaining} evaluations left; grey: not worth its cost", fontsize=10
+    )
+    above.legend(loc="best", frameon=False, fontsize="small")
+    below.legend(loc="best", frameon=False, fontsize="small")
+    return above, below
+
+
+def _runs(xs: Array, mask: Array) -> list[tuple[float, float]]:
+    """The intervals in which the mask holds."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(int), [0]])))
+    return [(float(xs[a]), float(xs[b - 1])) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def _posterior_2d(optimizer: Optimizer, axes: Any, choice: Mapping[str, Scalar] | None) -> Any:
+    left, right = _two_axes(axes, figsize=(11, 4.6), ncols=2, sharex=True, sharey=True)
+    first, second = optimizer.space.names
+    side = 81
+    unit = np.stack(np.meshgrid(*[np.linspace(0, 1, side)] * 2), axis=-1).reshape(-1, 2)
+    points = [optimizer.space.decode(u) for u in unit]
+    land = optimizer.landscape(points)
+    xs, ys, mean, gain, ok = (
+        np.asarray(v, dtype=float).reshape(side, side)
+        for v in (
+            [p[first] for p in points],
+            [p[second] for p in points],
+            land.mean,
+            np.log10(np.maximum(land.expected_improvement, 1e-300)),
+            land.feasible,
+        )
+    )
+    told = _told_at(optimizer)
+    sizes = [14 + 8 * len(values) for values in told.values()]
+    shown = left.contourf(xs, ys, mean, levels=20, cmap="viridis")
+    left.figure.colorbar(shown, ax=left, label="posterior mean")
+    floor = max(float(gain.max()) - 6.0, float(gain.min()))
+    shown = right.contourf(xs, ys, np.maximum(gain, floor), levels=20, cmap="magma")
+    right.figure.colorbar(shown, ax=right, label="log10 expected improvement")
+    right.contourf(xs, ys, ok, levels=[-0.5, 0.5], colors=["#dddddd"], alpha=0.85)
+    for ax in (left, right):
+        ax.scatter(*zip(*told, strict=True), s=sizes, c="white", edgecolors="black", lw=0.8)
+        if choice is not None:
+            ax.scatter(
+                choice[first], choice[second], marker="*", s=260, c="#CC79A7", edgecolors="black"
+            )
+        for axis, name in (("x", first), ("y", second)):
+            if getattr(optimizer.space.parameters[name], "log", False):
+                getattr(ax, f"set_{axis}scale")("log")
+        ax.set_xlabel(first)
+    left.set_ylabel(second)
+    left.set_title("posterior mean, points tried (size: how often)", fontsize=10)
+    right.set_title(
+        f"{optimizer.remaining} evaluations left; grey: not worth its cost; star: next", fontsize=10
+    )
+    return left, right

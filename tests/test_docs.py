@@ -1,0 +1,39 @@
+"""The examples of the documentation run."""
+
+import re
+from pathlib import Path
+
+import matplotlib
+import pytest
+
+matplotlib.use("Agg")
+
+ROOT = Path(__file__).parents[1]
+PAGES = ["docs/quickstart.md", "docs/spaces.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_run(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
+    assert blocks
+    scope: dict[str, object] = {"__name__": "example"}
+    for block in blocks:  # one page is one session
+        exec(compile(block, page, "exec"), scope)
+
+
+def test_the_readme_s_first_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "README.md").read_text()
+    block = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)[0]
+    block = block.replace("budget=200", "budget=12")
+    exec(compile(block, "README.md", "exec"), {"measure": lambda params: params["visits"]})
+    assert "Best(" in capsys.readouterr().out
+
+
+def test_pages_link_to_pages_that_exist() -> None:
+    for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]:
+        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"

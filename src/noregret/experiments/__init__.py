@@ -1,0 +1,1 @@
+"""The paper's experiments: its problems, its runs and what they show."""

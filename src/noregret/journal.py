@@ -1,0 +1,657 @@
+"""An append-only log of events in one SQL table: SQLite (WAL) by default, PostgreSQL by URL.
+
+An event is one row. Within a study events are numbered 1, 2, 3, … without gaps, in the order in
+which they were committed; rows are added, never changed. What `append` has returned is on disk.
+
+Writers take turns under a lock of the database (SQLite: its write lock; PostgreSQL: an advisory
+lock per study), held for the milliseconds of one append and never while anybody computes. Every
+event has a key that is unique in its study: an append that has to be repeated, because the
+connection broke before the answer came, finds its key and is not doubled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+import time
+import uuid
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import blake2b
+from itertools import count
+from math import isfinite
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
+
+from noregret.errors import ConfigError, DataError, MissingExtraError, StorageError
+
+try:
+    import sqlalchemy as sa
+    from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
+    from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+except ModuleNotFoundError as error:
+    raise MissingExtraError("studies", "sqlalchemy") from error
+
+__all__ = ["CorruptJournalError", "Event", "Journal", "StaleError", "StudyInfo"]
+
+SCHEMA_VERSION = 1  # the table's columns and their meaning
+EVENT_VERSION = 1  # the newest form of a body; every older one stays readable
+MAX_BODY = 4 * 2**20  # characters of JSON; a decision takes about a thousand
+MAX_NAME = 200
+WAIT_SECONDS = 10.0  # how long one attempt waits for another writer
+ATTEMPTS = 3
+
+T = TypeVar("T")
+Check = Callable[[list["Event"]], None]
+
+EVENTS = sa.Table(
+    "noregret_events",
+    sa.MetaData(),
+    sa.Column("study", sa.Text, primary_key=True),
+    sa.Column("seq", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("time", sa.Text, nullable=False),  # UTC, ISO 8601: readable with any SQL client
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),  # JSON as text: it returns byte for byte
+    sa.Column("key", sa.Text, nullable=False),
+    sa.UniqueConstraint("study", "key", name="noregret_events_key"),
+)
+# The table describes itself: no study has an empty name, so this row can only be the header.
+HEADER = {"study": "", "seq": 0, "kind": "journal", "version": SCHEMA_VERSION, "key": "journal"}
+
+
+class CorruptJournalError(StorageError):
+    """What is there is not a journal that this release can read; the message says where."""
+
+    http_status = 500
+
+
+class StaleError(StorageError):
+    """Somebody else wrote in the meantime: read the new events and decide again."""
+
+    http_status = 409
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the log. `time` is the writer's clock; the order is that of `seq`."""
+
+    study: str
+    seq: int
+    time: datetime
+    kind: str
+    version: int
+    body: dict[str, Any]
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class StudyInfo:
+    """A study of a journal: how many events it has, and when its first and last were written."""
+
+    name: str
+    events: int
+    first: datetime
+    last: datetime
+
+
+class Journal:
+    """The events of any number of studies. Threads may share it, and so may forked processes."""
+
+    def __init__(self, backend: _Backend, read_only: bool) -> None:
+        """Use `Journal.open`."""
+        self._backend = backend
+        self._read_only = read_only
+        self._engine = backend.engine(read_only)
+        self._closed = False
+        _journals.add(self)
+
+    @classmethod
+    def open(cls, url: str | Path, *, create: bool = True, read_only: bool = False) -> Self:
+        """Open a file (a path or `sqlite:///path`) or a database (`postgresql://user@host/name`).
+
+        What is there is checked and never replaced; `create` makes a journal where there is none.
+        """
+        backend = _parse(url)
+        create = create and not read_only
+        backend.prepare(create)
+        journal = cls(backend, read_only)
+        try:
+            journal._run(lambda conn: journal._recognise(conn, create))
+            journal._run(lambda conn: backend.settle(conn, read_only))
+        except BaseException:
+            journal.close()
+            raise
+        return journal
+
+    def close(self) -> None:
+        """Let go of the database; calling it again is fine."""
+        self._closed = True
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Journal({self.label!r})"
+
+    @property
+    def label(self) -> str:
+        """Where it is: the file, or the server and database; never the user or password."""
+        return self._backend.label
+
+    def append(
+        self,
+        study: str,
+        kind: str,
+        body: dict[str, Any],
+        *,
+        key: str | None = None,
+        expected_seq: int | None = None,
+    ) -> Event:
+        """Add an event and return it once it is on disk.
+
+        A `key` that the study already has returns the event first stored with it, whatever its
+        body: compare if it matters. With `expected_seq` the event gets that number, or StaleError.
+        """
+
+        def guard(conn: sa.Connection, last: int) -> None:
+            if expected_seq not in (None, last + 1):
+                raise StaleError(
+                    f"{self.label}: study {study!r}: event {expected_seq} was to be next, "
+                    f"but {last + 1} is"
+                )
+
+        return self._append(study, kind, body, key, guard)
+
+    def append_if(
+        self,
+        study: str,
+        kind: str,
+        body: dict[str, Any],
+        check: Check,
+        *,
+        after: int,
+        key: str | None = None,
+    ) -> Event:
+        """Add an event unless `check` objects to what others wrote since event `after`.
+
+        `check` gets these events while nobody else can write, and raises to refuse; no event may
+        then slip in between. Keep it short and free of side effects: after a broken connection it
+        is called again. A known `key` returns its event without a check.
+        """
+
+        def guard(conn: sa.Connection, last: int) -> None:
+            check(self._tail(conn, study, after))
+
+        return self._append(study, kind, body, key, guard)
+
+    def read(self, study: str, after: int = 0, limit: int | None = None) -> list[Event]:
+        """The events after number `after`, in order; a gap in the numbers is an error."""
+        _check_name("study", study)
+        return self._run(lambda conn: self._tail(conn, study, after, limit))
+
+    def last_seq(self, study: str) -> int:
+        """The number of the study's last event; 0 if it has none."""
+        _check_name("study", study)
+        return self._run(lambda conn: self._last(conn, study))
+
+    def studies(self) -> list[StudyInfo]:
+        """Every study, by name."""
+        name, when = EVENTS.c.study, EVENTS.c.time
+        query = sa.select(name, sa.func.count(), sa.func.min(when), sa.func.max(when))
+        query = query.where(name != "").group_by(name)
+        rows = self._run(lambda conn: conn.execute(query).all())
+        try:
+            infos = [StudyInfo(n, k, _time(first), _time(last)) for n, k, first, last in rows]
+        except (TypeError, ValueError) as error:
+            raise CorruptJournalError(f"{self.label}: {error}") from error
+        return sorted(infos, key=lambda info: info.name)
+
+    def corrupt(self, study: str, seq: int, what: str) -> CorruptJournalError:
+        """The error for an event that makes no sense: says where it is. Raise it."""
+        return CorruptJournalError(f"{self.label}: study {study!r}, event {seq}: {what}")
+
+    # -- one connection, one transaction ------------------------------------------------------
+
+    def _run(self, work: Callable[[sa.Connection], T]) -> T:
+        """Do `work` in a transaction, again if a pooled connection has died or all were busy."""
+        if self._closed:
+            raise StorageError(f"{self.label}: the journal is closed")
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                with self._engine.connect() as conn:
+                    result = work(conn)
+                    conn.commit()
+                    return result
+            except PoolTimeoutError as error:
+                raise StorageError(f"{self.label}: too many threads at once: {error}") from error
+            except DBAPIError as error:
+                if attempt == ATTEMPTS or not self._backend.passes(error):
+                    raise self._backend.explain(error) from error
+                time.sleep(0.01 * 4**attempt)
+
+    def _recognise(self, conn: sa.Connection, create: bool) -> None:
+        """Check that the table is a journal that we can read; make it where there is none."""
+        if not _has_table(conn):
+            self._backend.missing(conn, create)
+        found = {column["name"] for column in sa.inspect(conn).get_columns(EVENTS.name)}
+        if found != set(EVENTS.c.keys()):
+            raise CorruptJournalError(
+                f"{self.label}: the table {EVENTS.name} is not a noregret journal: "
+                f"it has the columns {', '.join(sorted(found))}"
+            )
+        header = conn.execute(_select("", seq=0)).first()
+        if header is None or header.kind != HEADER["kind"]:
+            raise CorruptJournalError(
+                f"{self.label}: the table {EVENTS.name} is not a noregret journal: no header row"
+            )
+        if header.version != SCHEMA_VERSION:
+            raise CorruptJournalError(
+                f"{self.label}: a journal of schema version {header.version}; this release of "
+                f"noregret reads version {SCHEMA_VERSION}: upgrade it"
+            )
+
+    def _append(
+        self,
+        study: str,
+        kind: str,
+        body: dict[str, Any],
+        key: str | None,
+        guard: Callable[[sa.Connection, int], None],
+    ) -> Event:
+        if self._read_only:
+            raise StorageError(f"{self.label}: opened read-only: nothing can be appended")
+        _check_name("study", study)
+        _check_name("kind", kind)
+        if key is not None:
+            _check_name("key", key)
+        text = _dump(kind, body)
+        name = key or uuid.uuid4().hex
+
+        def work(conn: sa.Connection) -> Event:
+            self._backend.lock(conn, study)
+            if known := conn.execute(_select(study, key=name)).first():
+                return self._event(known)
+            last = self._last(conn, study)
+            guard(conn, last)
+            row = (study, last + 1, _now(), kind, EVENT_VERSION, text, name)
+            conn.execute(sa.insert(EVENTS), dict(zip(EVENTS.c.keys(), row, strict=True)))
+            return self._event(row)
+
+        return self._run(work)
+
+    def _last(self, conn: sa.Connection, study: str) -> int:
+        query = sa.select(sa.func.max(EVENTS.c.seq)).where(EVENTS.c.study == study)
+        return conn.execute(query).scalar() or 0
+
+    def _tail(
+        self, conn: sa.Connection, study: str, after: int, limit: int | None = None
+    ) -> list[Event]:
+        """The events after `after`.
+
+        Event `after` is fetched as well: if it is gone, somebody restored an older journal below
+        us, and a state that already contains it must not go on.
+        """
+        known = 1 if after > 0 else 0
+        query = sa.select(EVENTS).where(EVENTS.c.study == study, EVENTS.c.seq >= after)
+        query = query.order_by(EVENTS.c.seq).limit(None if limit is None else limit + known)
+        rows = conn.execute(query).all()
+        if known and not rows:
+            raise self.corrupt(study, after, "missing, although it was read before")
+        for seq, row in zip(count(max(after, 1)), rows, strict=False):
+            if row.seq != seq:
+                raise self.corrupt(study, seq, f"missing; the next one is {row.seq}")
+        return [self._event(row) for row in rows[known:]]
+
+    def _event(self, row: Sequence[Any]) -> Event:
+        study, seq, when, kind, version, body, key = row
+        if not isinstance(version, int) or not 1 <= version <= EVENT_VERSION:
+            raise self.corrupt(
+                study,
+                seq,
+                f"version {version!r} of {kind!r}; this release of noregret reads up to "
+                f"version {EVENT_VERSION}: upgrade it",
+            )
+        try:
+            return Event(study, seq, _time(when), kind, version, _load(body), key)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise self.corrupt(study, seq, f"{kind!r} is not valid: {error}") from error
+
+
+# -- databases --------------------------------------------------------------------------------
+
+
+class _Backend(Protocol):
+    """What differs between the two databases."""
+
+    label: str
+
+    def prepare(self, create: bool) -> None:
+        """Look at the place before the first connection."""
+
+    def engine(self, read_only: bool) -> sa.Engine: ...
+
+    def missing(self, conn: sa.Connection, create: bool) -> None:
+        """There is no table: make it, or raise."""
+
+    def settle(self, conn: sa.Connection, read_only: bool) -> None:
+        """Check and put in order what is peculiar to this database."""
+
+    def lock(self, conn: sa.Connection, study: str) -> None:
+        """Start a write: nobody else appends to the study until the transaction ends."""
+
+    def passes(self, error: DBAPIError) -> bool:
+        """Is it worth trying again at once?"""
+
+    def explain(self, error: DBAPIError) -> StorageError:
+        """What went wrong, and where, in one line."""
+
+
+class _SQLite:
+    def __init__(self, path: Path) -> None:
+        # A later chdir must not move the journal; and beside the real file SQLite keeps its log.
+        self.path = Path(os.path.realpath(path))
+        self.label = str(path)
+
+    def prepare(self, create: bool) -> None:
+        try:
+            found = self._found()
+            if not found and create:
+                self._create()
+        except OSError as error:
+            raise StorageError(f"{self.label}: {error.strerror}") from error
+        if not found and not create:
+            raise StorageError(f"{self.label}: there is no journal")
+
+    def _found(self) -> bool:
+        """Is there a file? One that lost its content is not to be mistaken for a new one.
+
+        Only its status is looked at: to open and close the file besides SQLite would drop the
+        locks that SQLite holds on it in this process.
+        """
+        wal = self.path.with_name(self.path.name + "-wal")
+        found = self.path.exists()
+        if found and (not self.path.is_file() or self.path.stat().st_size > 0):
+            return True
+        if wal.exists() and wal.stat().st_size > 0:
+            # SQLite would throw this file away, and what it holds is nowhere else.
+            raise CorruptJournalError(f"{self.label}: missing or empty, but {wal.name} has events")
+        if found:
+            raise CorruptJournalError(
+                f"{self.label}: the file is empty; if it never was a journal, delete it first"
+            )
+        return False
+
+    def _create(self) -> None:
+        """Make the whole journal aside, then give it its name: nobody sees it half made."""
+        draft = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}")
+        draft.touch(exist_ok=False)
+        engine = _SQLite(draft).engine(read_only=False)
+        try:
+            with engine.connect() as conn:
+                conn.exec_driver_sql("PRAGMA journal_mode = WAL")
+                self.lock(conn, "")
+                _create_table(conn)
+                conn.commit()
+            engine.dispose()
+            with suppress(FileExistsError):  # another process was faster: its journal is the one
+                os.link(draft, self.path)
+        except DBAPIError as error:
+            raise self.explain(error) from error
+        finally:
+            engine.dispose()
+            draft.unlink()
+
+    def engine(self, read_only: bool) -> sa.Engine:
+        uri = f"{self.path.as_uri()}?mode={'ro' if read_only else 'rw'}"
+
+        def connect() -> sqlite3.Connection:
+            conn = sqlite3.connect(
+                uri, uri=True, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            conn.execute("PRAGMA synchronous = EXTRA")  # a commit waits for the disk …
+            conn.execute("PRAGMA fullfsync = ON")  # … and on a Mac for the disk's own cache
+            return conn
+
+        engine = sa.create_engine("sqlite://", creator=connect, poolclass=sa.QueuePool)
+        sa.event.listen(engine, "connect", self._remember_file)
+        sa.event.listen(engine, "checkout", self._same_file)
+        return engine
+
+    def _remember_file(self, conn: Any, record: Any) -> None:
+        record.info["file"] = self._status().st_ino
+
+    def _same_file(self, conn: Any, record: Any, proxy: Any) -> None:
+        """Follow the name: a file that was moved away or replaced would take our events along."""
+        if record.info["file"] != self._status().st_ino:
+            raise DisconnectionError(f"{self.label}: the file was replaced")
+
+    def _status(self) -> os.stat_result:
+        try:
+            return self.path.stat()
+        except OSError as error:
+            raise StorageError(f"{self.label}: {error.strerror}") from error
+
+    def missing(self, conn: sa.Connection, create: bool) -> None:
+        tables = ", ".join(sa.inspect(conn).get_table_names()) or "none"
+        raise CorruptJournalError(
+            f"{self.label}: a database, but not a noregret journal (its tables: {tables})"
+        )
+
+    def settle(self, conn: sa.Connection, read_only: bool) -> None:
+        page = conn.exec_driver_sql("PRAGMA page_size").scalar_one()
+        if self._status().st_size % page:
+            # SQLite would read the rest of the last page as zeros.
+            raise CorruptJournalError(f"{self.label}: truncated in the middle of a page")
+        if not read_only:
+            conn.exec_driver_sql("PRAGMA journal_mode = WAL")
+
+    def lock(self, conn: sa.Connection, study: str) -> None:
+        conn.exec_driver_sql("BEGIN IMMEDIATE")
+
+    def passes(self, error: DBAPIError) -> bool:
+        return self._code(error) == sqlite3.SQLITE_BUSY
+
+    def explain(self, error: DBAPIError) -> StorageError:
+        message = f"{self.label}: {error.orig}"
+        code = self._code(error)
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            return CorruptJournalError(message)
+        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+            message += " (even to read, SQLite has to write beside the file: check the permissions)"
+        return StorageError(message)
+
+    def _code(self, error: DBAPIError) -> int:
+        """The primary code, without what SQLite adds in the higher bits."""
+        return int(getattr(error.orig, "sqlite_errorcode", 0)) & 0xFF
+
+
+class _Postgres:
+    def __init__(self, url: sa.URL) -> None:
+        defaults: dict[str, Any] = {
+            "application_name": "noregret",
+            "client_encoding": "utf8",
+            "connect_timeout": "10",
+            "tcp_user_timeout": "30000",  # ms; else a server that vanished hangs us for hours
+        }
+        self.url = url.set(drivername="postgresql+psycopg").update_query_dict(
+            defaults | dict(url.query)
+        )
+        host = url.host or url.query.get("host", "local socket")
+        port = f":{url.port}" if url.port else ""
+        self.label = f"PostgreSQL database {url.database!r} at {host}{port}"
+
+    def prepare(self, create: bool) -> None:
+        """Nothing to look at: the server answers for itself."""
+
+    def engine(self, read_only: bool) -> sa.Engine:
+        options: dict[str, Any] = {"postgresql_readonly": True} if read_only else {}
+        try:
+            return sa.create_engine(
+                self.url,
+                # `lock` needs each statement to see what was committed before it.
+                isolation_level="READ COMMITTED",
+                # Prepared statements gain nothing here and trip poolers such as PgBouncer.
+                connect_args={"prepare_threshold": None},
+                execution_options=options,
+            )
+        except ModuleNotFoundError as error:
+            raise MissingExtraError("studies", "psycopg") from error
+
+    def missing(self, conn: sa.Connection, create: bool) -> None:
+        if not create:
+            raise StorageError(f"{self.label}: there is no journal")
+        self.lock(conn, "")
+        if not _has_table(conn):
+            _create_table(conn)
+
+    def settle(self, conn: sa.Connection, read_only: bool) -> None:
+        """Nothing to do."""
+
+    def lock(self, conn: sa.Connection, study: str) -> None:
+        # For this transaction only: wait a bounded time, let the server drop us if we freeze while
+        # others wait, and be durable even where the server's default is not.
+        conn.execute(
+            sa.text(
+                "SELECT set_config('lock_timeout', :patience, true),"
+                " set_config('idle_in_transaction_session_timeout', :freeze, true),"
+                " set_config('synchronous_commit', CASE current_setting('synchronous_commit')"
+                " WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)"
+            ),
+            {
+                "patience": f"{1000 * WAIT_SECONDS * ATTEMPTS:.0f}ms",
+                "freeze": f"{1000 * WAIT_SECONDS:.0f}ms",
+            },
+        )
+        digest = blake2b(f"noregret:{study}".encode(), digest_size=8).digest()
+        number = int.from_bytes(digest, signed=True)
+        conn.execute(sa.select(sa.func.pg_advisory_xact_lock(number)))
+
+    def passes(self, error: DBAPIError) -> bool:
+        return error.connection_invalidated
+
+    def explain(self, error: DBAPIError) -> StorageError:
+        damaged = getattr(error.orig, "sqlstate", None) in ("XX001", "XX002")
+        kind = CorruptJournalError if damaged else StorageError
+        return kind(f"{self.label}: {' '.join(str(error.orig).split())}")
+
+
+def _parse(url: str | Path) -> _Backend:
+    """The database that `url` names. No message repeats it: it may hold a password."""
+    text = str(url)
+    if isinstance(url, Path) or not re.match(r"[A-Za-z][\w+.-]+:", text):
+        return _SQLite(Path(text).expanduser())
+    try:
+        parsed = sa.make_url(text)
+    except (ArgumentError, ValueError):
+        raise ConfigError("the storage is neither a path nor a database URL") from None
+    if parsed.drivername == "sqlite":
+        if parsed.database in (None, "", ":memory:") or parsed.query:
+            raise ConfigError("a SQLite URL is sqlite:///path: a journal in memory would not last")
+        return _SQLite(Path(str(parsed.database)))
+    if parsed.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
+        if "@" in f"{parsed.host}{parsed.database}":
+            raise ConfigError("the database URL has an '@' too many: in a password write %40")
+        return _Postgres(parsed)
+    raise ConfigError(
+        f"a journal is kept in SQLite or PostgreSQL (through psycopg), not {parsed.drivername!r}"
+    )
+
+
+def _has_table(conn: sa.Connection) -> bool:
+    return sa.inspect(conn).has_table(EVENTS.name)
+
+
+def _create_table(conn: sa.Connection) -> None:
+    EVENTS.create(conn)
+    conn.execute(sa.insert(EVENTS).values(HEADER | {"time": _now(), "body": "{}"}))
+
+
+def _select(study: str, **column: str | int) -> sa.Select[Any]:
+    """The one event of a study with this key or number."""
+    return sa.select(EVENTS).filter_by(study=study, **column)
+
+
+# -- values -----------------------------------------------------------------------------------
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def _time(text: str) -> datetime:
+    when = datetime.fromisoformat(text)
+    if when.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone")
+    return when.astimezone(UTC)
+
+
+def _check_name(what: str, name: str) -> None:
+    if not (0 < len(name) <= MAX_NAME and name.isprintable()):
+        raise ConfigError(f"{what}: need 1 to {MAX_NAME} printable characters, got {name[:50]!r}")
+
+
+def _dump(kind: str, body: dict[str, Any]) -> str:
+    try:
+        text = _ENCODER.encode(body)
+        same = _load(text) == body
+    except (TypeError, ValueError, RecursionError) as error:
+        raise DataError(f"the body of {kind!r} cannot be JSON: {error}") from error
+    if not same:
+        raise DataError(f"the body of {kind!r} would not return from JSON as it is: {body!r:.200}")
+    if len(text) > MAX_BODY:
+        raise DataError(f"the body of {kind!r} has {len(text)} characters; at most {MAX_BODY}")
+    return text
+
+
+def _load(text: str) -> dict[str, Any]:
+    body = _DECODER.decode(text)
+    if not isinstance(body, dict):
+        raise ValueError("not an object")
+    return body
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"{text} is not a finite number")
+    return value
+
+
+# Strict both ways; one of each, because `json.loads` with options builds a decoder per call.
+_DECODER = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
+_ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+
+
+# -- forks ------------------------------------------------------------------------------------
+
+_journals: weakref.WeakSet[Journal] = weakref.WeakSet()
+
+
+def _hang_up() -> None:
+    """Leave no connection open across a fork: two processes on one socket mix up their answers,
+    and SQLite's file locks do not follow into the child. Both processes reconnect when they need
+    to. (A call that another thread is in the middle of is not covered.)"""
+    for journal in list(_journals):
+        journal._engine.dispose()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_hang_up)

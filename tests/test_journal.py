@@ -26,6 +26,7 @@ from noregret.errors import ConfigError, DataError, StorageError
 
 sa = pytest.importorskip("sqlalchemy")
 
+from noregret import databases  # noqa: E402
 from noregret import journal as journal_module  # noqa: E402
 from noregret.journal import CorruptJournalError, Event, Journal, StaleError  # noqa: E402
 
@@ -202,7 +203,7 @@ def test_append_if_shows_what_is_new_and_may_refuse(journal: Journal) -> None:
 def test_waiting_for_another_writer_has_an_end(
     storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_module, "WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(databases, "WAIT_SECONDS", 0.1)
     with Journal.open(storage) as one, Journal.open(storage) as two:
         with one._engine.connect() as conn:
             one._backend.lock(conn, "s")
@@ -219,7 +220,7 @@ def test_waiting_for_another_writer_has_an_end(
 def test_a_writer_frozen_at_the_lock_is_dropped(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_module, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(databases, "WAIT_SECONDS", 0.2)
     calls: list[int] = []
     with Journal.open(postgres_url) as one, Journal.open(postgres_url) as two:
 

@@ -16,7 +16,7 @@ from noregret.errors import StorageError
 from noregret.numerics import Array
 from noregret.space import Scalar
 
-REASONS = ("design", "explore", "exploit", "resample", "exhausted")
+REASONS = ("design", "explore", "exploit", "resample", "exhausted", "given")
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Decision:
     reason: "design" (the start), "explore" (a new point that is expected to be worse than the
     incumbent, but may be better), "exploit" (a new point that is expected to be at least as good),
     "resample" (a point that was tried before), "exhausted" (the budget is spent; the best point is
-    served).
+    served), "given" (somebody else's choice, see `Optimizer.adopt`).
     """
 
     reason: str
@@ -103,12 +103,17 @@ def _exhausted(d: Decision) -> str:
     return f"budget spent: the best point so far{expected}"
 
 
+def _given(d: Decision) -> str:
+    return f"given: not the policy's choice, {d.remaining} evaluations left"
+
+
 _SENTENCES = {
     "design": _design,
     "explore": _explore,
     "exploit": _exploit,
     "resample": _resample,
     "exhausted": _exhausted,
+    "given": _given,
 }
 
 

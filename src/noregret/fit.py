@@ -14,16 +14,16 @@ The weak priors of "map", for outcomes with unit spread on the unit cube:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from math import log, sqrt
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from noregret.errors import ConfigError
 from noregret.gp import Data, Hyper, evidence, evidence_value
-from noregret.kernels import SE, Hamming, Kernel, Matern, Product, Radial
+from noregret.kernels import SE, Hamming, Kernel, Matern, Product, Radial, Sum
 from noregret.numerics import Array, NotPositiveDefinite
 
 KERNELS = ("se", "matern12", "matern32", "matern52")
@@ -41,25 +41,36 @@ class Model:
 
     kernel: str | Kernel = "matern52"
     mean: Literal["constant", "zero"] = "constant"
-    method: Literal["map", "ml"] = "map"
+    method: Literal["map", "ml", "fixed"] = "map"
     length_prior: tuple[float, float] = (log(0.5), 1.0)  # of log h - log(d)/2
     noise_prior: tuple[float, float] = (log(0.01), 2.0)  # of log lam2
     growth: float = 0.1  # fit again when the data have grown by this share
+    lam2: float = 0.01  # the noise ratio and the signal before any fit; for good if fixed
+    omega2: float = 1.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel) and self.kernel not in KERNELS:
             raise ConfigError(f"kernel: need one of {', '.join(KERNELS)}, got {self.kernel!r}")
         if self.mean not in ("constant", "zero"):
             raise ConfigError(f"mean: need 'constant' or 'zero', got {self.mean!r}")
-        if self.method not in ("map", "ml"):
-            raise ConfigError(f"method: need 'map' or 'ml', got {self.method!r}")
+        if self.method not in ("map", "ml", "fixed"):
+            raise ConfigError(f"method: need 'map', 'ml' or 'fixed', got {self.method!r}")
         if not self.growth >= 0:
             raise ConfigError(f"growth: need a number >= 0, got {self.growth!r}")
+        for name in ("lam2", "omega2"):
+            value = getattr(self, name)
+            if not 0 < value < np.inf:
+                raise ConfigError(f"{name}: need a positive number, got {value!r}")
 
     @classmethod
     def paper(cls) -> Model:
         """Zero mean, SE kernel, maximum likelihood (section 5)."""
         return cls(kernel="se", mean="zero", method="ml")
+
+    @classmethod
+    def fixed(cls, kernel: str | Kernel, lam2: float, omega2: float = 1.0) -> Model:
+        """Zero mean and these parameters, for outcomes as they are: no fit, no rescaling."""
+        return cls(kernel, mean="zero", method="fixed", lam2=lam2, omega2=omega2)
 
     @property
     def mean_precision(self) -> float | None:
@@ -73,7 +84,18 @@ class Model:
 
     def start(self, kinds: Sequence[str]) -> Hyper:
         """Hyper-parameters before any data: the priors' centres."""
-        return Hyper(self._kernel_for(kinds), 0.01, 1.0, self.mean_precision)
+        return Hyper(self._kernel_for(kinds), self.lam2, self.omega2, self.mean_precision)
+
+    def to_json(self) -> dict[str, Any]:
+        kernel = self.kernel if isinstance(self.kernel, str) else _kernel_to_json(self.kernel)
+        return asdict(self) | {"kernel": kernel}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Model:
+        given: dict[str, Any] = _with_tuples(data)
+        if not isinstance(given["kernel"], str):
+            given["kernel"] = _kernel_from_json(given["kernel"])
+        return cls(**given)
 
     def _kernel_for(self, kinds: Sequence[str]) -> Kernel:
         if isinstance(self.kernel, Kernel):
@@ -92,6 +114,36 @@ class Model:
         if choices:
             parts.append(Hamming((1.0,) * len(choices), choices))
         return parts[0] if len(parts) == 1 else Product(tuple(parts))
+
+
+_KERNEL_TYPES: dict[str, type[Kernel]] = {
+    kind.__name__: kind for kind in (SE, Matern, Hamming, Product, Sum)
+}
+
+
+def _kernel_to_json(kernel: Kernel) -> dict[str, Any]:
+    """The fields of a kernel under the name of its class."""
+    name = type(kernel).__name__
+    if _KERNEL_TYPES.get(name) is not type(kernel):
+        raise ConfigError(f"model: a kernel of one's own can't be written as JSON, got {kernel!r}")
+    own = dict(vars(kernel))
+    if "parts" in own:
+        own["parts"] = [_kernel_to_json(part) for part in own["parts"]]
+    return {"name": name} | own
+
+
+def _kernel_from_json(data: Mapping[str, Any]) -> Kernel:
+    own = _with_tuples(data)
+    if "parts" in own:
+        own["parts"] = tuple(_kernel_from_json(part) for part in own["parts"])
+    name = own.pop("name")
+    if name not in _KERNEL_TYPES:
+        raise ConfigError(f"kernel: need one of {', '.join(_KERNEL_TYPES)}, got {name!r}")
+    return _KERNEL_TYPES[name](**own)
+
+
+def _with_tuples(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
 
 
 @dataclass(frozen=True)
@@ -127,6 +179,8 @@ def refit_due(
 
 def fit(data: Data, start: Hyper, model: Model) -> Fit:
     """Hyper-parameters for these data, from `start` (the last ones, as a rule) and a few others."""
+    if model.method == "fixed":
+        return Fit(start, -np.inf, 0, message="the parameters are fixed: nothing to fit")
     spread = float(np.abs(data.y - data.y.mean()).max()) if len(data) else 0.0
     if len(data) < 2 or spread <= 1e-12 * float(np.abs(data.y).max()):
         message = "observations are all alike: nothing to fit"

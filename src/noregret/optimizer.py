@@ -7,10 +7,11 @@ inside `ask` and are part of its event, so that a replay need not fit.
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, Literal, overload
 
@@ -21,6 +22,7 @@ from noregret.decision import Best, Decision, Landscape, Row, Trial
 from noregret.errors import (
     ConfigError,
     DataError,
+    NoRegretError,
     StorageError,
     TrialError,
     UnknownTrialError,
@@ -40,26 +42,14 @@ _DESIGNS = ("sobol", "lhs", "grid")
 
 @dataclass(frozen=True)
 class _Fitted:
-    """The hyper-parameters in use, their scale, and how many observations they were fitted to."""
+    """The hyper-parameters in use, the scale they hold for, and what they were fitted to."""
 
     hyper: Hyper
     shift: float
     scale: float
-    at: int
-    points: int  # how many distinct ones among them
+    at: int  # observations
+    points: int  # distinct ones among them
     ok: bool = True
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "theta": self.hyper.kernel.theta.tolist(),
-            "lam2": self.hyper.lam2,
-            "omega2": self.hyper.omega2,
-            "shift": self.shift,
-            "scale": self.scale,
-            "at": self.at,
-            "points": self.points,
-            "ok": self.ok,
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +57,15 @@ class _Surrogate:
     """The posterior in use: built at a fit, then shown one observation after the other."""
 
     fitted: _Fitted | None = None
+    source: dict[str, Any] | None = (
+        None  # the JSON that `fitted` was made from, here as in a replay
+    )
     gp: GP | None = None
     included: int = 0  # observations that gp has seen
     surprise: float = 0.0  # of those since the fit, see `fit.refit_due`
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class _Record:
     trial: Trial
     x: Array
@@ -89,7 +82,8 @@ class Optimizer:
     policy     a name ("eic", "ei", "ei-nguyen", "gp-ucb", "gp-ts", ...) or an instance
     direction  "maximize" or "minimize"
     design     how to start: "sobol", "lhs", "grid" (the paper's), or a list of points to try first
-    n0         how many points to start with; prior data (`observe`) count towards it
+    n0         how many points to start with (default: about sqrt(budget), and 2 dim + 2 at least);
+               prior data (`observe`) count towards it
     model      a `Model`; `Model.paper()` is the paper's setting
     """
 
@@ -189,6 +183,23 @@ class Optimizer:
             {"kind": "observed", "params": known, "value": value, "sem": sem, "count": count}
         )
 
+    def adopt(self, params: Mapping[str, Scalar], decision: Decision | None = None) -> Trial:
+        """A trial that was chosen elsewhere, by a person or another process.
+
+        It costs budget and is waited for like one of ours.
+        """
+        pending = sum(record.status == "pending" for record in self._records)
+        given = Decision("given", self.policy.name, self.remaining, pending)
+        self.apply(
+            {
+                "kind": "asked",
+                "number": len(self._records),
+                "params": self.space.validate(params),
+                "decision": (decision or given).to_json(),
+            }
+        )
+        return self._records[-1].trial
+
     def abandon(self, trial: Trial | int) -> None:
         """This result will never come: stop counting on it."""
         record = self._record(trial)
@@ -281,6 +292,13 @@ class Optimizer:
         ]
         return [*self._rows, *own]
 
+    def copy(self) -> Optimizer:
+        """The same state; what happens to one of them does not change the other."""
+        twin = copy.copy(self)  # whatever is inside the lists is frozen
+        for name in ("_records", "_rows", "_log", "_told"):
+            setattr(twin, name, list(getattr(self, name)))
+        return twin
+
     def to_json(self) -> str:
         """Everything, as text: `Optimizer.from_json` gives the same next suggestion."""
         return json.dumps(self.spec() | {"events": self._log}, allow_nan=False)
@@ -300,8 +318,6 @@ class Optimizer:
 
     def spec(self) -> dict[str, Any]:
         """The settings, JSON-able."""
-        if not isinstance(self.model.kernel, str):
-            raise ConfigError("model: a kernel that is not named can't be written as JSON")
         return {
             "version": _VERSION,
             "space": self.space.to_json(),
@@ -311,7 +327,7 @@ class Optimizer:
             "direction": self.direction,
             "design": self._design_name,
             "n0": self._n0,
-            "model": asdict(self.model),
+            "model": self.model.to_json(),
         }
 
     @classmethod
@@ -320,9 +336,6 @@ class Optimizer:
         if spec.get("version") != _VERSION:
             raise StorageError(f"version: need {_VERSION}, got {spec.get('version')!r}")
         try:
-            model = dict(spec["model"])
-            for name in ("length_prior", "noise_prior"):
-                model[name] = tuple(model[name])
             return cls(
                 Space.from_json(spec["space"]),
                 spec["budget"],
@@ -331,7 +344,7 @@ class Optimizer:
                 direction=spec["direction"],
                 design=spec["design"],
                 n0=spec["n0"],
-                model=Model(**model),
+                model=Model.from_json(spec["model"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise StorageError(f"settings of an Optimizer: {error!r}") from None
@@ -352,8 +365,8 @@ class Optimizer:
             "params": self.space.decode(x),
             "decision": decision.to_json(),
         }
-        if decision.refitted and self._surrogate.fitted is not None:
-            event["fit"] = self._surrogate.fitted.to_json()
+        if decision.refitted:
+            event["fit"] = self._surrogate.source
         # A proposal that nobody applies must leave no trace; one that is applied need not be
         # computed again.
         self._proposed, self._surrogate = (event, self._surrogate), kept
@@ -367,7 +380,9 @@ class Optimizer:
             raise StorageError(f"event: unknown kind {kind!r}")
         try:
             handler(self, event)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+            if isinstance(error, NoRegretError):
+                raise
             raise StorageError(f"event {kind!r}: {error!r} in {event!r}") from None
         self._log.append(event)
 
@@ -382,10 +397,10 @@ class Optimizer:
             self.space.validate(event["params"]),
             Decision.from_json(event["decision"]),
         )
-        if event is self._proposed[0]:
+        if event == self._proposed[0]:  # ours, perhaps back from a journal
             self._surrogate = self._proposed[1]
         elif "fit" in event:
-            self._surrogate = _Surrogate(self._fitted_from(event["fit"]))
+            self._surrogate = self._surrogate_from(event["fit"])
         self._proposed = (None, self._surrogate)
         self._records.append(_Record(trial, x))
 
@@ -393,34 +408,35 @@ class Optimizer:
         record = self._record(event["number"])
         if record.status == "told":
             raise StorageError(f"event 'told': trial {event['number']} was told before")
-        self._learn(record.x, event)
-        record.status = "told"
-        record.value, record.sem, record.count = event["value"], event["sem"], event["count"]
+        value, sem, count = self._learn(record.x, event)
+        self._records[record.trial.number] = replace(
+            record, status="told", value=value, sem=sem, count=count
+        )
 
     def _on_observed(self, event: Event) -> None:
         params = self.space.validate(event["params"])
-        self._learn(self.space.encode(params), event)
-        self._rows.append(
-            Row(None, "observed", params, event["value"], event["sem"], event["count"], None)
-        )
+        value, sem, count = self._learn(self.space.encode(params), event)
+        self._rows.append(Row(None, "observed", params, value, sem, count, None))
 
     def _on_abandoned(self, event: Event) -> None:
-        self._record(event["number"]).status = "abandoned"
+        record = self._record(event["number"])
+        if record.status == "told":
+            raise StorageError(f"event 'abandoned': trial {event['number']} was told before")
+        self._records[record.trial.number] = replace(record, status="abandoned")
 
     def _on_extended(self, event: Event) -> None:
-        self.budget = int(event["budget"])
+        self.budget = _whole("budget", event["budget"], least=max(1, len(self._records)))
 
     # -- the model ---------------------------------------------------------------------------------
 
-    def _learn(self, x: Array, event: Event) -> None:
-        y = self._sign * float(event["value"])
-        variance = None if event["sem"] is None else float(event["sem"]) ** 2
-        weight = float(event["count"])
+    def _learn(self, x: Array, event: Event) -> tuple[float, float | None, float]:
+        """Add an event's result to the data; the posterior is shown it when it is asked for."""
+        value, sem, weight = _checked_result(event["value"], event["sem"], event["count"])
+        y, variance = self._sign * value, None if sem is None else sem**2
         self._data, _ = self._data.add(x, y, weight, variance)
         self._told.append((x, y, weight, variance))
         self._luckiest = max(self._luckiest, y)
-        if self._surrogate.gp is not None:
-            self._surrogate = self._caught_up(self._surrogate)
+        return value, sem, weight
 
     def _caught_up(self, surrogate: _Surrogate) -> _Surrogate:
         """Shown the observations that it has not seen, with a note of how surprising they were."""
@@ -436,7 +452,7 @@ class Optimizer:
             expected = gp.hyper.omega2 * float(sigma[0]) ** 2 + noise
             surprise += (y - float(mu[0])) ** 2 / expected
             gp = gp.add(x, y, weight, variance)
-        return _Surrogate(fitted, gp, len(self._told), surprise)
+        return replace(surrogate, gp=gp, included=len(self._told), surprise=surprise)
 
     def _current(self) -> tuple[GP, _Fitted]:
         """The posterior of everything told, under the parameters last fitted (or none yet)."""
@@ -451,7 +467,9 @@ class Optimizer:
             # the process that made the fit.
             data = self._data if fitted.at == len(self._told) else self._data_until(fitted.at)
             gp = GP.of(data.standardised(fitted.shift, fitted.scale), fitted.hyper)
-            self._surrogate = self._caught_up(_Surrogate(fitted, gp, fitted.at))
+            self._surrogate = replace(self._surrogate, gp=gp, included=fitted.at)
+        if self._surrogate.included < len(self._told):
+            self._surrogate = self._caught_up(self._surrogate)
         assert self._surrogate.gp is not None
         return self._surrogate.gp, fitted
 
@@ -468,6 +486,8 @@ class Optimizer:
 
     def _scaling(self) -> tuple[float, float]:
         """Shift and scale that give the data unit spread; a zero-mean model must not be shifted."""
+        if self.model.method == "fixed":
+            return 0.0, 1.0
         y = np.array([entry[1] for entry in self._told])
         shift = 0.0 if self.model.mean == "zero" else float(y.mean())
         scale = float(np.sqrt(np.mean((y - shift) ** 2)))
@@ -480,24 +500,43 @@ class Optimizer:
         if fitted is not None:
             self._current()
             counts = (fitted.at, told), (fitted.points, len(self._data))
-            if not refit_due(*counts, self._surrogate.surprise, self.model.growth):
+            due = refit_due(*counts, self._surrogate.surprise, self.model.growth)
+            if not due or self.model.method == "fixed":
                 return False
         shift, scale = self._scaling()
         before = fitted.hyper if fitted else self.model.start(self.space.kinds)
         result = fit(self._data.standardised(shift, scale), before, self.model)
-        points = len(self._data)
-        self._surrogate = _Surrogate(_Fitted(result.hyper, shift, scale, told, points, result.ok))
+        self._surrogate = self._surrogate_from(
+            {
+                "theta": result.hyper.kernel.theta.tolist(),
+                "lam2": result.hyper.lam2,
+                "omega2": result.hyper.omega2,
+                "shift": shift,
+                "scale": scale,
+                "at": told,
+                "points": len(self._data),
+                "ok": result.ok,
+            }
+        )
         return True
 
-    def _fitted_from(self, data: Mapping[str, Any]) -> _Fitted:
+    def _surrogate_from(self, source: dict[str, Any]) -> _Surrogate:
+        """From JSON, also right after the fit: a way through logarithms may change last bits."""
+        numbers = {name: float(source[name]) for name in ("lam2", "omega2", "shift", "scale")}
+        at, points = int(source["at"]), int(source["points"])
+        positive = min(numbers["lam2"], numbers["omega2"], numbers["scale"]) > 0
+        if not positive or not 0 <= at <= len(self._told):
+            raise StorageError(f"event 'asked': no fit of {len(self._told)} results: {source!r}")
         start = self.model.start(self.space.kinds)
         hyper = replace(
             start,
-            kernel=start.kernel.with_theta(np.array(data["theta"])),
-            lam2=data["lam2"],
-            omega2=data["omega2"],
+            kernel=start.kernel.with_theta(np.array(source["theta"])),
+            lam2=numbers["lam2"],
+            omega2=numbers["omega2"],
         )
-        return _Fitted(hyper, data["shift"], data["scale"], data["at"], data["points"], data["ok"])
+        ok = bool(source["ok"])
+        fitted = _Fitted(hyper, numbers["shift"], numbers["scale"], at, points, ok)
+        return _Surrogate(fitted, source)
 
     # -- deciding ----------------------------------------------------------------------------------
 
@@ -507,7 +546,11 @@ class Optimizer:
         pending = sum(record.status == "pending" for record in self._records)
         plain = Decision("design", self.policy.name, max(0, remaining), pending)
         started = sum(r.trial.decision.reason == "design" for r in self._records)
-        prior = len({row.number or tuple(row.params.items()) for row in self._rows})
+        # Prior data count towards a start of ours; points that the user listed are tried anyway.
+        listed = not isinstance(self._design_name, str)
+        given = [r.trial.params for r in self._records if r.trial.decision.reason == "given"]
+        known = [row.params for row in self._rows] + given
+        prior = 0 if listed else len({tuple(params.items()) for params in known})
         if remaining > 0 and started + prior < len(self._design):
             return self._design[started], plain
         if not self._told:  # nothing to learn from yet
@@ -575,7 +618,7 @@ class Optimizer:
     ) -> Decision:
         gp, unit = context.gp, fitted.scale
         mu, sigma = gp.posterior(x[None, :])
-        xi, s = self.policy.xi(context), gp.omega * float(sigma[0])
+        xi, s = self.policy.xi(context), self.policy.omega(context) * float(sigma[0])
         z = (float(mu[0]) - xi) / s
         gain, loss = (float(v) for v in s * h(np.array([z, -z])))
         reason = "resample" if row is not None else "exploit" if z >= 0 else "explore"
@@ -623,7 +666,7 @@ class Optimizer:
                 else designs.grid_levels(self._n0, self.space.dim)
             )
             return designs.grid(self.space, levels)
-        count = self._n0 or max(1, min(2 * self.space.dim + 2, self.budget // 4))
+        count = self._n0 or _default_start(self.budget, self.space.dim)
         if self._design_name == "sobol":
             return designs.sobol(self.space, count, self.seed)
         if self._design_name == "lhs":
@@ -650,6 +693,15 @@ _HANDLERS = {
     "abandoned": Optimizer._on_abandoned,
     "extended": Optimizer._on_extended,
 }
+
+
+def _default_start(budget: int, dim: int) -> int:
+    """O(sqrt N) as in eq. initdesign, enough to see every dimension, and at most a quarter of N.
+
+    Two or three points a dimension alone are too few where length-scales are short and the budget would
+    have paid for more.
+    """
+    return max(1, min(max(2 * dim + 2, math.ceil(math.sqrt(budget))), budget // 4))
 
 
 def _whole(name: str, value: object, least: int) -> int:

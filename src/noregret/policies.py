@@ -158,6 +158,10 @@ class Policy(ABC):
         """The incumbent value that improvement is counted from."""
         return incumbent(context, "mean")
 
+    def omega(self, context: Context) -> float:
+        """omega_n, the scale of the posterior sd."""
+        return context.gp.omega
+
     def to_json(self) -> dict[str, Any]:
         return {"name": self.name} | {f.name: getattr(self, f.name) for f in fields(self)}
 
@@ -206,10 +210,6 @@ class EI(Policy):
 
     def xi(self, context: Context) -> float:
         return incumbent(context, self.incumbent, self.beta)
-
-    def omega(self, context: Context) -> float:
-        """omega_n, the scale of the posterior sd."""
-        return context.gp.omega
 
     def score(self, context: Context) -> Score:
         xi = self.xi(context)

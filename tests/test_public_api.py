@@ -20,6 +20,7 @@ PINNED = {
         "UnknownTrialError",
     ],
     "space": ["Categorical", "Float", "Int", "Ordinal", "Space"],
+    "study": ["Study"],
     "package": ["__version__"],
 }
 

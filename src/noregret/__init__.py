@@ -27,6 +27,7 @@ from noregret.policies import (
     Random,
 )
 from noregret.space import Categorical, Float, Int, Ordinal, Scalar, Space
+from noregret.study import Study
 
 __version__ = "0.1.0"
 
@@ -60,6 +61,7 @@ __all__ = [
     "Space",
     "SpaceError",
     "StorageError",
+    "Study",
     "Trial",
     "TrialError",
     "UnknownTrialError",

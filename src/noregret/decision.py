@@ -57,6 +57,8 @@ class Decision:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Decision:
         names = {f.name for f in fields(cls)}
+        if data["reason"] not in REASONS:
+            raise StorageError(f"decision: reason must be one of {REASONS}, got {data['reason']!r}")
         try:
             return cls(**{k: v for k, v in data.items() if k in names})
         except TypeError as error:
@@ -168,10 +170,8 @@ class Row:
     decision: Decision | None
 
     def flat(self) -> dict[str, Any]:
-        """One flat dict, so that pandas.DataFrame(rows) and csv writers take it as it is."""
+        """One flat dict, with the same keys in every row: pandas and csv writers take it as is."""
         out: dict[str, Any] = {"number": self.number, "status": self.status, "value": self.value}
         out |= {"sem": self.sem, "count": self.count}
         out |= {f"params_{name}": value for name, value in self.params.items()}
-        if self.decision is not None:
-            out |= self.decision.to_json()
-        return out
+        return out | {f.name: getattr(self.decision, f.name, None) for f in fields(Decision)}

@@ -17,6 +17,7 @@ import time
 import uuid
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
@@ -35,10 +36,16 @@ from noregret.databases import (
     has_table,
     now,
     parse,
-    sa,
     select,
 )
-from noregret.errors import ConfigError, DataError, StorageError
+from noregret.errors import ConfigError, DataError, MissingExtraError, StorageError
+
+try:
+    import sqlalchemy as sa
+    from sqlalchemy.exc import DBAPIError
+    from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+except ModuleNotFoundError as error:
+    raise MissingExtraError("studies", "sqlalchemy") from error
 
 __all__ = ["CorruptJournalError", "Event", "Journal", "StaleError", "StudyInfo"]
 
@@ -200,6 +207,14 @@ class Journal:
             raise CorruptJournalError(f"{self.label}: {error}") from error
         return sorted(infos, key=lambda info: info.name)
 
+    def turn(self, study: str) -> AbstractContextManager[None]:
+        """Wait until no other process is in its turn of this study, but not for ever.
+
+        For those who compute before they append: of several at once, all but the first would
+        compute in vain. It spares work and guards nothing; that is what `append_if` does.
+        """
+        return self._backend.turn(self._engine, study)
+
     def corrupt(self, study: str, seq: int, what: str) -> CorruptJournalError:
         """The error for an event that makes no sense: says where it is. Raise it."""
         return CorruptJournalError(f"{self.label}: study {study!r}, event {seq}: {what}")
@@ -218,9 +233,9 @@ class Journal:
                     result = work(conn)
                     conn.commit()
                     return result
-            except sa.exc.TimeoutError as error:
+            except PoolTimeoutError as error:
                 raise StorageError(f"{self.label}: too many threads at once: {error}") from error
-            except sa.exc.DBAPIError as error:
+            except DBAPIError as error:
                 if attempt == ATTEMPTS or not self._backend.passes(error):
                     raise self._backend.explain(error) from error
                 time.sleep(0.01 * 4**attempt)

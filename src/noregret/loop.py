@@ -7,13 +7,14 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from noregret.decision import Best, Row, Trial
-from noregret.errors import ConfigError
+from noregret.errors import ConfigError, DataError
 from noregret.fit import Model
 from noregret.numerics import Array
 from noregret.optimizer import Direction, Optimizer
@@ -98,10 +99,16 @@ def _run(
         n0=n0,
         model=model,
     )
-    after = [*callbacks, *([_Progress(f_star)] if progress else [])]
-    if executor is None:
-        return _one_by_one(f, optimizer, after)
-    return _many(f, optimizer, after, executor, workers or _size(executor))
+    if workers is not None and workers < 1:
+        raise ConfigError(f"workers: need at least 1, got {workers!r}")
+    line = _Progress(f_star)
+    after: list[Callback] = [*callbacks, line] if progress else [*callbacks]
+    try:
+        if executor is None:
+            return _one_by_one(f, optimizer, after)
+        return _many(f, optimizer, after, executor, workers or _size(executor))
+    finally:
+        line.close()
 
 
 def _size(executor: Executor) -> int:
@@ -109,16 +116,18 @@ def _size(executor: Executor) -> int:
 
 
 def _one_by_one(f: Objective, optimizer: Optimizer, callbacks: list[Callback]) -> Result:
-    for trial in optimizer:
-        try:
+    trial = None
+    try:
+        for trial in optimizer:  # Ctrl-C may come here as well, while the next one is thought over
             if _tell(optimizer, trial, f(dict(trial.params)), callbacks):
                 break
-        except KeyboardInterrupt:
-            _give_up(optimizer, [trial])
-            return Result(optimizer, interrupted=True)
-        except BaseException as error:
-            _attach(error, optimizer, trial)
-            raise
+    except KeyboardInterrupt:
+        _give_up(optimizer, {})
+        return Result(optimizer, interrupted=True)
+    except BaseException as error:
+        _give_up(optimizer, {})
+        _attach(error, optimizer, trial)
+        raise
     return Result(optimizer)
 
 
@@ -126,6 +135,7 @@ def _many(
     f: Objective, optimizer: Optimizer, callbacks: list[Callback], executor: Executor, workers: int
 ) -> Result:
     running: dict[Future[float], Trial] = {}
+    trial = None
     try:
         while optimizer.remaining or running:
             while optimizer.remaining and len(running) < workers:
@@ -142,9 +152,7 @@ def _many(
         _attach(error, optimizer, trial)
         raise
     finally:
-        for future in running:
-            future.cancel()
-        _give_up(optimizer, running.values())
+        _give_up(optimizer, running)
     return Result(optimizer)
 
 
@@ -154,19 +162,24 @@ def _tell(optimizer: Optimizer, trial: Trial, value: float, callbacks: list[Call
     return any([callback(optimizer, trial, float(value)) for callback in callbacks])
 
 
-def _give_up(optimizer: Optimizer, trials: Iterable[Trial]) -> None:
-    waiting = {trial.number for trial in optimizer.pending}
-    for trial in trials:
-        if trial.number in waiting:
-            optimizer.abandon(trial)
+def _give_up(optimizer: Optimizer, running: Mapping[Future[float], Trial]) -> None:
+    """Take the results that are there already, and wait for no others."""
+    for future, trial in running.items():
+        if not future.cancel() and future.done() and future.exception() is None:
+            with suppress(DataError):  # one that can't be right is no result
+                optimizer.tell(trial, future.result())
+    for trial in optimizer.pending:
+        optimizer.abandon(trial)
 
 
-def _attach(error: BaseException, optimizer: Optimizer, trial: Trial) -> None:
+def _attach(error: BaseException, optimizer: Optimizer, trial: Trial | None) -> None:
     """Let the exception carry what was told before it."""
-    _give_up(optimizer, [trial])
     error.result = Result(optimizer, interrupted=True)  # type: ignore[attr-defined]
+    where = (
+        "before the first trial" if trial is None else f"in trial {trial.number}: {trial.params}"
+    )
     error.add_note(
-        f"noregret: raised in trial {trial.number} with {trial.params};"
+        f"noregret: raised {where};"
         f" the {optimizer.observations} results told before are in this exception's `result`"
     )
 
@@ -195,6 +208,8 @@ class _Progress:
             f"\r[{bar:<{width}}] {done}/{optimizer.budget}  best {best.mean:.4g}"
             f" ± {(best.high - best.low) / 2:.2g}{regret}  {left:.0f} s left   "
         )
-        if last:
-            sys.stderr.write("\n")
         sys.stderr.flush()
+
+    def close(self) -> None:
+        if self.shown:
+            sys.stderr.write("\n")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from noregret.gp import GP
@@ -33,10 +34,11 @@ class Found:
     x: Array
     value: float
     row: int | None
+    feasible: bool = True  # False: nothing is, and this is no more than the first point looked at
 
 
 def maximise(score: Score, space: Space, sampled: Array, rng: Generator) -> Found:
-    """argmax of the score over {slack >= 0}; a sampled point where nothing else is feasible."""
+    """argmax of the score over {slack >= 0}, sampled points among them."""
     if space.size is not None and space.size <= _ENUMERATE:
         pool = _Pool(space.grid(), score)
     else:
@@ -93,10 +95,12 @@ class _Pool:
         return self.x[chosen] if chosen else self.x[:1]
 
     def found(self, sampled: Array) -> Found:
-        best = int(np.argmax(self._feasible_value))
+        value = self._feasible_value
+        best = int(np.argmax(value))
         x = self.x[best]
         same = np.flatnonzero((sampled == x).all(axis=1))
-        return Found(x, float(self.value[best]), int(same[0]) if len(same) else None)
+        row = int(same[0]) if len(same) else None
+        return Found(x, float(self.value[best]), row, bool(value[best] > -np.inf))
 
 
 def _spread(count: int, dim: int, rng: Generator) -> Array:
@@ -127,13 +131,15 @@ def _neighbours(space: Space, centers: Array) -> Array:
     return space.canonical(np.vstack([*near, centers]))
 
 
-def _climb(pool: _Pool, space: Space, movable: Array) -> None:
+def _climb(pool: _Pool, space: Space, movable: NDArray[np.bool_]) -> None:
     for starts, barrier, iterations in _STAGES:
         top = _ascend(pool.score, pool.best(starts), movable, barrier, iterations)
         pool.add(space.canonical(top))
 
 
-def _ascend(score: Score, x: Array, movable: Array, barrier: float, iterations: int) -> Array:
+def _ascend(
+    score: Score, x: Array, movable: NDArray[np.bool_], barrier: float, iterations: int
+) -> Array:
     """Projected BFGS ascent of all rows at once; each keeps its own curvature and step."""
     value, slope = score.ascend(x, barrier)
     count, dim = x.shape

@@ -29,15 +29,19 @@ from noregret.errors import (
 )
 from noregret.fit import Model, fit, refit_due
 from noregret.gp import GP, Data, Hyper
-from noregret.maximise import Found, maximise, same_point
+from noregret.kernels import Kernel
+from noregret.maximise import maximise, same_point
 from noregret.numerics import Array, h
-from noregret.policies import Context, Policy, make_policy, mean_score
+from noregret.policies import EIC, Context, Policy, make_policy, mean_score
 from noregret.space import Scalar, Space
+from noregret.theory import noise_ratio, omega_scale
 
 Direction = Literal["maximize", "minimize"]
 Event = dict[str, Any]
 _VERSION = 1
 _DESIGNS = ("sobol", "lhs", "grid")
+_LARGEST = 1e100  # of a number that may be told: its square must not overflow
+_LEAST_SCALE = 1e-100  # nor may the square of the unit vanish
 
 
 @dataclass(frozen=True)
@@ -57,9 +61,7 @@ class _Surrogate:
     """The posterior in use: built at a fit, then shown one observation after the other."""
 
     fitted: _Fitted | None = None
-    source: dict[str, Any] | None = (
-        None  # the JSON that `fitted` was made from, here as in a replay
-    )
+    source: dict[str, Any] | None = None  # the JSON of `fitted`, here as in a replay
     gp: GP | None = None
     included: int = 0  # observations that gp has seen
     surprise: float = 0.0  # of those since the fit, see `fit.refit_due`
@@ -73,6 +75,18 @@ class _Record:
     value: float | None = None
     sem: float | None = None
     count: float | None = None
+
+
+@dataclass(frozen=True)
+class _Tally:
+    """What was told of one point, added up."""
+
+    results: int = 0
+    weight: float = 0.0
+    total: float = 0.0
+
+    def plus(self, y: float, weight: float) -> _Tally:
+        return _Tally(self.results + 1, self.weight + weight, self.total + weight * y)
 
 
 class Optimizer:
@@ -114,15 +128,43 @@ class Optimizer:
         self._design = self._start_points()
         self._sign = 1.0 if direction == "maximize" else -1.0
         self._records: list[_Record] = []
+        self._waiting: dict[int, _Record] = {}  # the pending ones, by number
+        self._started = 0  # trials of the design
+        self._known: set[bytes] = set()  # points that others chose
         self._rows: list[Row] = []  # prior data, as told
         self._log: list[Event] = []
         self._data = Data.empty(space.dim)  # signed, unscaled
-        self._told: list[
-            tuple[Array, float, float, float | None]
-        ] = []  # in order: x, y, weight, variance
+        # x, y, weight, variance, in the order in which they were told
+        self._told: list[tuple[Array, float, float, float | None]] = []
+        self._tally: dict[bytes, _Tally] = {}  # by point
         self._luckiest = -math.inf
         self._surrogate = _Surrogate()
         self._proposed: tuple[Event | None, _Surrogate] = (None, self._surrogate)
+
+    @classmethod
+    def theorem1(
+        cls,
+        space: Space,
+        budget: int,
+        kernel: Kernel,
+        *,
+        B: float,
+        R: float,
+        delta: float = 0.1,
+        c: float | None = None,
+        seed: int = 0,
+    ) -> Optimizer:
+        """EIC as in Theorem 1 of the paper, with its guarantee (`theory.regret_bound`).
+
+        For f of norm B at most in the RKHS of `kernel` and R-sub-Gaussian noise, with probability
+        1 - delta: zero mean, nothing fitted or rescaled, lam^2 = 1 + 2/N, the centred grid of about
+        sqrt(N) points, omega_n = c sqrt(I_n + 1 + log(1/delta)).  Points that are alike are not
+        merged.  The budget belongs to it: `extend` leaves the guarantee.
+        """
+        scale = omega_scale(B, R, delta) if c is None else c
+        policy = EIC(merge=False, omega_scale=scale, delta=delta)
+        model = Model.fixed(kernel, noise_ratio(_whole("budget", budget, least=1)))
+        return cls(space, budget, seed=seed, policy=policy, design="grid", model=model)
 
     # -- the verbs ---------------------------------------------------------------------------------
 
@@ -188,8 +230,7 @@ class Optimizer:
 
         It costs budget and is waited for like one of ours.
         """
-        pending = sum(record.status == "pending" for record in self._records)
-        given = Decision("given", self.policy.name, self.remaining, pending)
+        given = Decision("given", self.policy.name, self.remaining, len(self._waiting))
         self.apply(
             {
                 "kind": "asked",
@@ -232,11 +273,16 @@ class Optimizer:
     @property
     def pending(self) -> list[Trial]:
         """Asked, and neither told nor abandoned."""
-        return [record.trial for record in self._records if record.status == "pending"]
+        return [record.trial for record in self._waiting.values()]
 
     @property
     def observations(self) -> int:
         return len(self._told)
+
+    @property
+    def events(self) -> list[Event]:
+        """Everything that happened, in order; the state is a fold of it."""
+        return list(self._log)
 
     def best(self) -> Best:
         """The visited point with the best posterior mean, with a 95 % interval."""
@@ -246,16 +292,14 @@ class Optimizer:
         x = gp.data.x[row]
         half = 1.96 * gp.omega * float(sigma[row]) * fitted.scale
         mean = self._user(float(mu[row]), fitted)
-        here = [entry for entry in self._told if (entry[0] == x).all()]
-        total = sum(w for _, _, w, _ in here)
-        sample_mean = self._sign * sum(w * y for _, y, w, _ in here) / total
+        here = self._tally[x.tobytes()]
         return Best(
             params=self.space.decode(x),
             mean=mean,
             low=mean - half,
             high=mean + half,
-            count=len(here),
-            sample_mean=sample_mean,
+            count=here.results,
+            sample_mean=self._sign * here.total / here.weight,
             luckiest=self._sign * self._luckiest,
         )
 
@@ -272,15 +316,15 @@ class Optimizer:
         rng = np.random.default_rng([self.seed, len(self._records)])
         context = self._context(gp, fitted, plain, rng)
         mu, sigma = context.gp.posterior(np.array([self.space.encode(p) for p in points]))
-        xi, s, unit = self.policy.xi(context), gp.omega * sigma, fitted.scale
+        xi, s, unit = self.policy.xi(context), self.policy.omega(context) * sigma, fitted.scale
         z = (mu - xi) / s
         threshold = self.policy.threshold(context)
         return Landscape(
             mean=self._sign * (mu * unit + fitted.shift),
-            sd=s * unit,
+            sd=gp.omega * sigma * unit,
             expected_improvement=s * h(z) * unit,
             evaluation_cost=s * h(-z) * unit / context.remaining,
-            feasible=np.ones(len(z), dtype=bool) if threshold is None else z >= threshold,
+            feasible=z >= (-np.inf if threshold is None else threshold),
             incumbent=self._user(xi, fitted),
         )
 
@@ -358,18 +402,19 @@ class Optimizer:
         """
         number = len(self._records)
         kept = self._surrogate
-        x, decision = self._decide(number)
-        event: Event = {
-            "kind": "asked",
-            "number": number,
-            "params": self.space.decode(x),
-            "decision": decision.to_json(),
-        }
-        if decision.refitted:
-            event["fit"] = self._surrogate.source
-        # A proposal that nobody applies must leave no trace; one that is applied need not be
-        # computed again.
-        self._proposed, self._surrogate = (event, self._surrogate), kept
+        try:
+            x, decision = self._decide(number)
+            event: Event = {
+                "kind": "asked",
+                "number": number,
+                "params": self.space.decode(x),
+                "decision": decision.to_json(),
+            }
+            if decision.refitted:
+                event["fit"] = self._surrogate.source
+            self._proposed = (event, self._surrogate)  # once applied, nothing is computed again
+        finally:
+            self._surrogate = kept  # one that nobody applies, or was interrupted, leaves no trace
         return event
 
     def apply(self, event: Event) -> None:
@@ -403,26 +448,34 @@ class Optimizer:
             self._surrogate = self._surrogate_from(event["fit"])
         self._proposed = (None, self._surrogate)
         self._records.append(_Record(trial, x))
+        self._waiting[trial.number] = self._records[-1]
+        self._started += trial.decision.reason == "design"
+        if trial.decision.reason == "given":
+            self._known.add(x.tobytes())
 
     def _on_told(self, event: Event) -> None:
         record = self._record(event["number"])
         if record.status == "told":
             raise StorageError(f"event 'told': trial {event['number']} was told before")
         value, sem, count = self._learn(record.x, event)
-        self._records[record.trial.number] = replace(
-            record, status="told", value=value, sem=sem, count=count
-        )
+        self._close(replace(record, status="told", value=value, sem=sem, count=count))
 
     def _on_observed(self, event: Event) -> None:
         params = self.space.validate(event["params"])
-        value, sem, count = self._learn(self.space.encode(params), event)
+        x = self.space.encode(params)
+        value, sem, count = self._learn(x, event)
+        self._known.add(x.tobytes())
         self._rows.append(Row(None, "observed", params, value, sem, count, None))
 
     def _on_abandoned(self, event: Event) -> None:
         record = self._record(event["number"])
         if record.status == "told":
             raise StorageError(f"event 'abandoned': trial {event['number']} was told before")
-        self._records[record.trial.number] = replace(record, status="abandoned")
+        self._close(replace(record, status="abandoned"))
+
+    def _close(self, record: _Record) -> None:
+        self._records[record.trial.number] = record
+        self._waiting.pop(record.trial.number, None)
 
     def _on_extended(self, event: Event) -> None:
         self.budget = _whole("budget", event["budget"], least=max(1, len(self._records)))
@@ -435,6 +488,8 @@ class Optimizer:
         y, variance = self._sign * value, None if sem is None else sem**2
         self._data, _ = self._data.add(x, y, weight, variance)
         self._told.append((x, y, weight, variance))
+        point = x.tobytes()
+        self._tally[point] = self._tally.get(point, _Tally()).plus(y, weight)
         self._luckiest = max(self._luckiest, y)
         return value, sem, weight
 
@@ -492,8 +547,8 @@ class Optimizer:
         shift = 0.0 if self.model.mean == "zero" else float(y.mean())
         scale = float(np.sqrt(np.mean((y - shift) ** 2)))
         if not scale > 1e-12 * float(np.abs(y).max()):
-            scale = float(np.abs(y).max()) or 1.0
-        return shift, scale
+            scale = float(np.abs(y).max())
+        return shift, max(scale, _LEAST_SCALE)
 
     def _refit_if_due(self) -> bool:
         fitted, told = self._surrogate.fitted, len(self._told)
@@ -543,16 +598,11 @@ class Optimizer:
     def _decide(self, number: int) -> tuple[Array, Decision]:
         rng = np.random.default_rng([self.seed, number])
         remaining = self.budget - number
-        pending = sum(record.status == "pending" for record in self._records)
-        plain = Decision("design", self.policy.name, max(0, remaining), pending)
-        started = sum(r.trial.decision.reason == "design" for r in self._records)
+        plain = Decision("design", self.policy.name, max(0, remaining), len(self._waiting))
         # Prior data count towards a start of ours; points that the user listed are tried anyway.
-        listed = not isinstance(self._design_name, str)
-        given = [r.trial.params for r in self._records if r.trial.decision.reason == "given"]
-        known = [row.params for row in self._rows] + given
-        prior = 0 if listed else len({tuple(params.items()) for params in known})
-        if remaining > 0 and started + prior < len(self._design):
-            return self._design[started], plain
+        known = len(self._known) if isinstance(self._design_name, str) else 0
+        if remaining > 0 and self._started + known < len(self._design):
+            return self._design[self._started], plain
         if not self._told:  # nothing to learn from yet
             return self._draw(rng), plain if remaining > 0 else replace(plain, reason="exhausted")
         refitted = self._refit_if_due()
@@ -574,10 +624,9 @@ class Optimizer:
         self, gp: GP, fitted: _Fitted, plain: Decision, rng: np.random.Generator
     ) -> Context:
         rows = len(gp.data)
-        for record in self._records:
-            if record.status == "pending":
-                mu, _ = gp.posterior(record.x[None, :])
-                gp = gp.add(record.x, float(mu[0]))
+        for record in self._waiting.values():
+            mu, _ = gp.posterior(record.x[None, :])
+            gp = gp.add(record.x, float(mu[0]))
 
         def domain_best() -> float:
             found = maximise(mean_score(gp), self.space, gp.data.x[:rows], rng)
@@ -603,7 +652,10 @@ class Optimizer:
             same = np.flatnonzero((sampled == shortcut).all(axis=1))
             return shortcut, int(same[0]) if len(same) else None, False
         score = self.policy.score(context)
-        found: Found = maximise(score, self.space, sampled, context.rng)
+        found = maximise(score, self.space, sampled, context.rng)
+        if not found.feasible:  # Algorithm 1's else-branch; xi = max mu(x_i) never comes here
+            best = context.incumbent_row
+            return sampled[best], best, False
         row = self.policy.settle(context, found.value)
         if row is not None:
             return sampled[row], row, False
@@ -626,21 +678,21 @@ class Optimizer:
             plain,
             reason=reason if plain.remaining > 0 else "exhausted",
             mean=self._user(float(mu[0]), fitted),
-            sd=s * unit,
+            sd=gp.omega * float(sigma[0]) * unit,
             incumbent=self._user(xi, fitted),
             expected_improvement=gain * unit,
             expected_loss=loss * unit,
             evaluation_cost=loss * unit / context.remaining,
             gate=self.policy.threshold(context),
             z=z,
-            tried=0 if row is None else sum(int((entry[0] == x).all()) for entry in self._told),
+            tried=self._tally.get(x.tobytes(), _Tally()).results,
             noise_sd=gp.noise_sd * unit,
             fit_ok=fitted.ok,
             jitter=gp.factor.jitter,
         )
 
     def _draw(self, rng: np.random.Generator) -> Array:
-        return self.space.spread(rng.random((1, self.space.dim)))[0]
+        return np.asarray(self.space.spread(rng.random((1, self.space.dim)))[0])
 
     # -- small things ------------------------------------------------------------------------------
 
@@ -653,7 +705,11 @@ class Optimizer:
             raise UnknownTrialError(f"trial: need a Trial or its number, got {trial!r}")
         if not 0 <= number < len(self._records):
             raise UnknownTrialError(f"trial {number} was never asked ({len(self._records)} were)")
-        return self._records[int(number)]
+        record = self._records[int(number)]
+        if isinstance(trial, Trial) and trial.params != record.trial.params:
+            asked = f"{record.trial.params}, not {trial.params}"
+            raise UnknownTrialError(f"trial {number} is of another optimiser: here it was {asked}")
+        return record
 
     def _start_points(self) -> Array:
         if not isinstance(self._design_name, str):
@@ -698,8 +754,8 @@ _HANDLERS = {
 def _default_start(budget: int, dim: int) -> int:
     """O(sqrt N) as in eq. initdesign, enough to see every dimension, and at most a quarter of N.
 
-    Two or three points a dimension alone are too few where length-scales are short and the budget would
-    have paid for more.
+    Two or three points a dimension alone are too few where length-scales are short and the budget
+    would have paid for more.
     """
     return max(1, min(max(2 * dim + 2, math.ceil(math.sqrt(budget))), budget // 4))
 
@@ -715,7 +771,7 @@ def _whole(name: str, value: object, least: int) -> int:
 def _checked_result(value: object, sem: object, count: object) -> tuple[float, float | None, float]:
     number = _finite("value", value)
     error = None if sem is None else _finite("sem", sem)
-    if error is not None and not error > 1e-100:
+    if error is not None and not error >= _LEAST_SCALE:
         raise DataError(f"sem: need a positive standard error, got {sem!r}")
     weight = _finite("count", count)
     if not weight > 0:
@@ -724,13 +780,15 @@ def _checked_result(value: object, sem: object, count: object) -> tuple[float, f
 
 
 def _finite(name: str, value: object) -> float:
-    if isinstance(value, np.ndarray) and value.ndim == 0:
+    if isinstance(value, np.ndarray | np.generic) and value.ndim == 0:
         value = value.item()
     if not isinstance(value, Real):
         raise DataError(f"{name}: need a number, got {value!r}")
-    number = float(value)
-    if not math.isfinite(number):
-        raise DataError(f"{name}: need a finite number, got {value!r}")
-    if abs(number) > 1e100:
-        raise DataError(f"{name}: {value!r} is too large to compute with")
+    try:
+        number = float(value)
+    except OverflowError:  # an integer that no double can hold
+        number = math.inf
+    if not abs(number) <= _LARGEST:
+        limit = f"of at most {_LARGEST:g}" if math.isfinite(number) else "that is finite"
+        raise DataError(f"{name}: need a number {limit}, got {value!r}")
     return number

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from noregret.decision import Landscape
 from noregret.errors import ConfigError, MissingExtraError
@@ -107,27 +108,22 @@ def plot_reward(
 def plot_decisions(optimizer: Optimizer, ax: Axes | None = None) -> Axes:
     """Every evaluation's value, coloured by why it was made, with the best posterior mean now."""
     ax = _axes(ax, figsize=(8, 4))
-    rows = [row for row in optimizer.history() if row.status == "told" and row.decision]
-    for reason, colour in COLOURS.items():
-        mine = [row for row in rows if row.decision and row.decision.reason == reason]
-        if mine:
-            numbers = [row.number for row in mine]
-            label = f"{reason} ({len(mine)})"
-            ax.scatter(numbers, [row.value for row in mine], s=18, color=colour, label=label)
-    if rows:
+    told: dict[str, list[tuple[float, float]]] = {reason: [] for reason in COLOURS}
+    for row in optimizer.history():
+        if row.decision is not None and row.number is not None and row.value is not None:
+            told[row.decision.reason].append((row.number, row.value))
+    for reason, points in told.items():
+        if points:
+            numbers, values = zip(*points, strict=True)
+            label, colour = f"{reason} ({len(points)})", COLOURS[reason]
+            ax.scatter(numbers, values, s=18, color=colour, label=label)
+            # The ribbon along the bottom tells the story at a glance.
+            ribbon = ax.get_xaxis_transform()
+            ax.bar(numbers, 0.03, width=1.0, color=colour, transform=ribbon)
+    if any(told.values()):
         best = optimizer.best()
         ax.axhspan(best.low, best.high, color=COLOURS["resample"], alpha=0.15, lw=0)
         ax.axhline(best.mean, color=COLOURS["resample"], lw=1, label="best posterior mean now")
-        # The ribbon along the bottom tells the story at a glance.
-        for row in rows:
-            assert row.decision is not None and row.number is not None
-            ax.axvspan(
-                row.number - 0.5,
-                row.number + 0.5,
-                ymax=0.04,
-                color=COLOURS[row.decision.reason],
-                lw=0,
-            )
     ax.set(xlabel="trial", ylabel="observed value", xlim=(-0.5, max(1, optimizer.asked) - 0.5))
     ax.legend(loc="best", frameon=False, fontsize="small", ncols=2)
     return ax
@@ -220,7 +216,7 @@ def _posterior_1d(optimizer: Optimizer, axes: Any, choice: Mapping[str, Scalar] 
     return above, below
 
 
-def _runs(xs: Array, mask: Array) -> list[tuple[float, float]]:
+def _runs(xs: Array, mask: NDArray[np.bool_]) -> list[tuple[float, float]]:
     """The intervals in which the mask holds."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(int), [0]])))
     return [(float(xs[a]), float(xs[b - 1])) for a, b in zip(edges[::2], edges[1::2], strict=True)]

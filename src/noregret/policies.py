@@ -20,6 +20,7 @@ from scipy.special import ndtri
 from noregret.errors import ConfigError
 from noregret.gp import GP, Path
 from noregret.numerics import Array, gate, log_h_and_slope
+from noregret.theory import beta_n, omega_n
 
 FEASIBLE = -1e-9  # slack that rounding may take from a point on the edge of the feasible set
 
@@ -231,9 +232,9 @@ class EIC(EI):
     z >= t_m, one number (see `numerics.gate`).  The incumbent always passes (z = 0), so when
     nothing else is worth its cost it is sampled again.
 
-    `gate=False` is plain EI.  `omega_scale` c replaces the fitted omega by
-    c sqrt(I_n + 1 + log(1/delta)), the schedule of eq. omgn with the information I_n of the data so
-    far.
+    `gate=False` is plain EI.  `omega_scale` c replaces the fitted omega by the schedule of eq.
+    omgn, c sqrt(gamma_n + 1 + log(1/delta)), with the information I_n of the data so far for
+    gamma_n, or with `gamma` = (gamma_0, gamma_1, ...) where it is given.
     """
 
     name: ClassVar[str] = "eic"
@@ -241,9 +242,11 @@ class EIC(EI):
     gate: bool = True
     omega_scale: float | None = None
     delta: float = 0.1
+    gamma: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "gamma", tuple(self.gamma))  # a list, when read from JSON
         if self.omega_scale is not None and not self.omega_scale > 0:
             raise ConfigError(f"omega_scale: need a positive number, got {self.omega_scale!r}")
         if not 0 < self.delta < 1:
@@ -255,7 +258,10 @@ class EIC(EI):
     def omega(self, context: Context) -> float:
         if self.omega_scale is None:
             return context.gp.omega
-        return self.omega_scale * sqrt(context.gp.information + 1.0 + log(1.0 / self.delta))
+        gamma = context.gp.information
+        if self.gamma:
+            gamma = self.gamma[min(context.asked, len(self.gamma) - 1)]
+        return omega_n(gamma, self.omega_scale, self.delta)
 
 
 @dataclass(frozen=True)
@@ -350,8 +356,8 @@ class GPUCB(Policy):
             finite = 2 * log(2 * pi**2 * n**2 / (3 * self.delta))
             cover = 2 * d * log(n**2 * d * sqrt(log(4 * d / self.delta)))
             return sqrt(finite + max(0.0, cover))
-        spread = sqrt(2 * (context.gp.information + 1 + log(1 / self.delta)))
-        return self.bound + sqrt(context.gp.hyper.lam2) * spread
+        gp = context.gp
+        return beta_n(gp.information, self.bound, sqrt(gp.hyper.lam2), self.delta)
 
     def score(self, context: Context) -> Score:
         width = self.width(context)
@@ -367,7 +373,8 @@ class GPTS(Policy):
     """Thompson sampling: the maximum of one function drawn from the posterior.
 
     `scale` None draws from the fitted posterior; a number multiplies its sd; "chowdhury-gopalan"
-    uses their v_n = B + R sqrt(2 (I_n + 1 + log(2/delta))) with the information I_n of the data so far.
+    uses their v_n = B + R sqrt(2 (I_n + 1 + log(2/delta))) with the information I_n of the data so
+    far.
     """
 
     name: ClassVar[str] = "gp-ts"
@@ -390,8 +397,7 @@ class GPTS(Policy):
     def score(self, context: Context) -> Score:
         gp = context.gp
         if isinstance(self.scale, str):
-            spread = sqrt(2 * (gp.information + 1 + log(2 / self.delta)))
-            scale = self.bound + sqrt(gp.hyper.lam2) * spread
+            scale = beta_n(gp.information, self.bound, sqrt(gp.hyper.lam2), self.delta / 2)
         else:
             scale = self.scale or 1.0
         return PathScore(gp.sample_path(context.rng, self.features, scale))

@@ -1,0 +1,248 @@
+"""EIC on a BoTorch model: an acquisition function, its gate, and a search that keeps both.
+
+    candidate, log_ei = optimize_eic(model, bounds, X_baseline=train_X, remaining=120)
+
+With z = (mu - xi) / sigma, where xi is the best posterior mean at the points tried so far: log EI is
+log sigma + log h(z), and EI is at least the evaluation cost exactly where z >= t_m for m evaluations
+left (`noregret.numerics.gate`).
+"""
+
+from __future__ import annotations
+
+from math import log, pi, sqrt
+from typing import Any
+
+from noregret.errors import ConfigError, MissingExtraError
+from noregret.numerics import gate
+
+try:
+    import torch
+    from botorch.acquisition.analytic import AnalyticAcquisitionFunction
+    from botorch.acquisition.input_constructors import acqf_input_constructor
+    from botorch.acquisition.objective import PosteriorTransform
+    from botorch.models.model import Model
+    from botorch.optim.optimize import optimize_acqf
+    from botorch.utils.sampling import draw_sobol_samples
+    from botorch.utils.transforms import t_batch_mode_transform
+    from torch import Tensor
+except ImportError as error:
+    raise MissingExtraError("botorch", "botorch") from error
+
+_LOG_SQRT_2PI = 0.5 * log(2 * pi)
+_SQRT_HALF_PI = sqrt(pi / 2)
+_FEASIBLE = -1e-9  # slack that rounding may take from a point on the edge
+
+
+def log_h(z: Tensor) -> Tensor:
+    """log(z Phi(z) + phi(z)), exact far into the tail, with its exact slope as gradient."""
+    value: Tensor = _LogH.apply(z)
+    return value
+
+
+class _LogH(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, z: Tensor) -> Tensor:
+        value, slope = _log_h_and_slope(z)
+        ctx.save_for_backward(slope)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> Tensor:
+        (slope,) = ctx.saved_tensors
+        product: Tensor = upstream * slope
+        return product
+
+
+def _log_h_and_slope(z: Tensor) -> tuple[Tensor, Tensor]:
+    """As `noregret.numerics.log_h_and_slope`: three ranges, none of which cancels digits."""
+    near, x = z > -1.0, (-z).clamp(min=1.0)
+    cdf = torch.special.ndtr(z)
+    area = z * cdf + torch.exp(-0.5 * z * z - _LOG_SQRT_2PI)
+    area = area.where(near, torch.ones_like(z))
+    mills = _SQRT_HALF_PI * torch.special.erfcx(x / sqrt(2))
+    far = x > 10.0
+    tail = x
+    for j in range(24, 1, -1):
+        tail = x + j / tail
+    ratio = torch.where(far, tail, mills / (1.0 - x.clamp(max=10.0) * mills).where(~far, mills))
+    value = -0.5 * x * x - _LOG_SQRT_2PI + torch.log(mills / ratio)
+    return torch.where(near, area.log(), value), torch.where(near, cdf / area, ratio)
+
+
+class LogExpectedImprovementCost(AnalyticAcquisitionFunction):
+    """log EI over the best posterior mean at `X_baseline`, inside the gate of EIC.
+
+    remaining   evaluations left, the next one included
+    penalty     outside the gate, the slack times this is taken off: a search that knows of no
+                constraint ends at the edge.  `optimize_eic` searches better
+
+    `gate(X)` is z - t_m, for `optimize_acqf(nonlinear_inequality_constraints=[(acqf.gate, True)])`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        X_baseline: Tensor,
+        remaining: int,
+        posterior_transform: PosteriorTransform | None = None,
+        maximize: bool = True,
+        penalty: float = 100.0,
+    ) -> None:
+        super().__init__(model=model, posterior_transform=posterior_transform)
+        if X_baseline.ndim != 2 or not len(X_baseline):
+            shape = tuple(X_baseline.shape)
+            raise ConfigError(f"X_baseline: need the points tried so far, (n, d), got {shape}")
+        self.sign = 1.0 if maximize else -1.0
+        self.threshold = gate(remaining)
+        self.penalty = penalty
+        with torch.no_grad():
+            mean, _ = self._mean_and_sigma(X_baseline.unsqueeze(-2), compute_sigma=False)
+        best = (self.sign * mean.squeeze(-1)).max(dim=0)
+        self.register_buffer("X_incumbent", X_baseline[best.indices].unsqueeze(0))
+        self.register_buffer("best_f", best.values)
+
+    @t_batch_mode_transform(expected_q=1)
+    def forward(self, X: Tensor) -> Tensor:
+        """(b, 1, d) -> (b,)."""
+        sigma, z = self._sigma_and_z(X)
+        slack: Tensor = (z - self.threshold).clamp(max=0.0)
+        return sigma.log() + log_h(z) + self.penalty * slack
+
+    def gate(self, X: Tensor) -> Tensor:
+        """z - t_m at points (..., d): at least 0 where trying is worth its cost."""
+        return self._sigma_and_z(X.unsqueeze(-2))[1] - self.threshold
+
+    def _sigma_and_z(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        mean, sigma = (each.squeeze(-1) for each in self._mean_and_sigma(X))
+        return sigma, (self.sign * mean - self.best_f) / sigma
+
+
+@acqf_input_constructor(LogExpectedImprovementCost)
+def _inputs_from_ax(
+    model: Model,
+    training_data: Any,
+    budget: int,
+    posterior_transform: PosteriorTransform | None = None,
+) -> dict[str, Any]:
+    """What Ax calls, with `botorch_acqf_options={"budget": ...}`; each observation has cost one."""
+    data = training_data if hasattr(training_data, "X") else next(iter(training_data.values()))
+    return {
+        "model": model,
+        "X_baseline": data.X,
+        "remaining": max(1, budget - len(data.X)),
+        "posterior_transform": posterior_transform,
+    }
+
+
+def optimize_eic(
+    model: Model,
+    bounds: Tensor,
+    X_baseline: Tensor,
+    remaining: int,
+    *,
+    posterior_transform: PosteriorTransform | None = None,
+    maximize: bool = True,
+    num_restarts: int = 8,
+    raw_samples: int = 512,
+    merge: bool = True,
+    seed: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """EIC's next point, (1, d), and its log EI: the best EI among points that are worth their cost.
+
+    Candidates are spread over the box and around the best of them, next to all of `X_baseline`; the
+    best ones inside the gate climb, and stay inside.  The incumbent always passes the gate, so there
+    is always an answer: where nothing new is worth its cost, it is the incumbent again.  `merge`
+    also takes a tried point again in place of a new one that the posterior can't tell from it.
+    """
+    acqf = LogExpectedImprovementCost(
+        model, X_baseline, remaining, posterior_transform, maximize, penalty=0.0
+    )
+    bounds = bounds.to(X_baseline)
+    generator = torch.Generator().manual_seed(torch.seed() if seed is None else seed)
+    everywhere = draw_sobol_samples(
+        bounds, raw_samples, 1, seed=int(torch.randint(2**31, (1,), generator=generator))
+    ).squeeze(-2)
+    pool = _Pool(acqf, torch.cat([X_baseline, everywhere]))
+    spread = pool.best(num_restarts // 2)
+    pool.add(_around(pool.best(8), bounds, raw_samples // 2, generator))
+    pool.add(_climb(acqf, bounds, torch.cat([pool.best(num_restarts - len(spread)), spread])))
+    candidate, value = pool.best(1), pool.feasible_values.max()
+    same = _same_point(acqf, candidate, X_baseline, remaining) if merge else None
+    if same is None:
+        return candidate, value
+    return same, acqf(same)[0].detach()
+
+
+class _Pool:
+    """Scored candidates."""
+
+    def __init__(self, acqf: LogExpectedImprovementCost, X: Tensor) -> None:
+        self.acqf, self.X, self.feasible_values = acqf, X[:0], X[:0, 0]
+        self.add(X)
+
+    def add(self, X: Tensor) -> None:
+        with torch.no_grad():
+            inside = self.acqf.gate(X) >= _FEASIBLE
+            value = self.acqf(X.unsqueeze(-2)).where(inside, X.new_tensor(-torch.inf))
+        self.X = torch.cat([self.X, X])
+        self.feasible_values = torch.cat([self.feasible_values, value])
+
+    def best(self, count: int) -> Tensor:
+        values, order = self.feasible_values.sort(descending=True, stable=True)
+        return self.X[order[values > -torch.inf][:count]]
+
+
+def _around(centers: Tensor, bounds: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """Points around the centres, at every scale from 0.2 to 0.001 of the box."""
+    which = torch.randint(len(centers), (count,), generator=generator)
+    scale = 10.0 ** (-3.0 + 2.3 * torch.rand(count, 1, generator=generator))
+    steps = torch.randn(count, centers.shape[-1], generator=generator) * scale
+    moved = centers[which] + steps.to(centers) * (bounds[1] - bounds[0])
+    return moved.clamp(bounds[0], bounds[1])
+
+
+def _climb(acqf: LogExpectedImprovementCost, bounds: Tensor, starts: Tensor) -> Tensor:
+    starts = starts[acqf.gate(starts) >= 0.0]  # SLSQP takes no start outside, not even by rounding
+    if not len(starts):
+        return starts
+    top, _ = optimize_acqf(
+        acqf,
+        bounds,
+        q=1,
+        num_restarts=len(starts),
+        batch_initial_conditions=starts.unsqueeze(-2),
+        nonlinear_inequality_constraints=[(acqf.gate, True)],
+        options={"batch_limit": 1, "maxiter": 60},
+        return_best_only=False,
+        retry_on_optimization_warning=False,
+    )
+    climbed: Tensor = top.squeeze(-2)
+    return climbed
+
+
+def _same_point(
+    acqf: LogExpectedImprovementCost, candidate: Tensor, X_baseline: Tensor, remaining: int
+) -> Tensor | None:
+    """The best tried point that the posterior can't tell from the candidate.
+
+    By the rule of `noregret.maximise.same_point`.
+    """
+    if (X_baseline == candidate).all(-1).any():
+        return None
+    transform = acqf.posterior_transform
+    pairs = torch.stack([X_baseline, candidate.expand_as(X_baseline)], dim=-2)
+    with torch.no_grad():
+        both = acqf.model.posterior(pairs, posterior_transform=transform)
+        here = acqf.model.posterior(candidate, posterior_transform=transform)
+        seen = acqf.model.posterior(
+            candidate, observation_noise=True, posterior_transform=transform
+        )
+        noise = (seen.variance - here.variance).clamp(min=0.0).squeeze()
+        mean, cov = both.mean.squeeze(-1), both.distribution.covariance_matrix
+        variance = cov[:, 0, 0] + cov[:, 1, 1] - 2.0 * cov[:, 0, 1]
+        apart = (mean[:, 0] - mean[:, 1]) ** 2 + variance.clamp(min=0.0)
+    same = X_baseline[apart <= noise / remaining]
+    if not len(same):
+        return None
+    alike = _Pool(acqf, same).best(1)
+    return alike if len(alike) else None

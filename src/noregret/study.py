@@ -1,0 +1,544 @@
+"""A named Optimizer over a journal: its state is a fold of the events, and many may share it.
+
+Every verb looks at the journal first, makes the event that the Optimizer would make of the present
+state, and appends it. What others wrote in the meantime is looked at once more under the database's
+lock; where it matters (the same trial number was given away, the result is there already), the
+event is made anew. A proposal is computed without any such lock: results that arrive while it is
+being computed come after it in the journal, for everybody, so that all folds are alike to the bit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+
+from noregret.decision import Best, Landscape, Row, Trial
+from noregret.errors import BudgetError, ConfigError, NoRegretError, TrialError, UnknownTrialError
+from noregret.fit import Model
+from noregret.optimizer import Direction, Optimizer
+from noregret.policies import POLICIES, Policy
+from noregret.space import Scalar, Space
+
+if TYPE_CHECKING:  # the journal needs SQLAlchemy; `import noregret` must not
+    from noregret.journal import Event, Journal
+
+__all__ = ["Snapshot", "Study"]
+
+T = TypeVar("T")
+
+# What others may not have written between the look at the journal and the append.
+_WATCH = {
+    "asked": {"asked", "extended"},
+    "extended": {"asked", "extended"},
+    "abandoned": {"told", "abandoned"},
+    "told": set[str](),
+    "observed": set[str](),
+}
+
+
+class _Overtaken(Exception):
+    """Somebody else wrote what matters in the meantime: look again."""
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A study as it was after event `seq`; nothing that is done to it reaches the study."""
+
+    name: str
+    seq: int
+    time: datetime  # of that event
+    optimizer: Optimizer  # a copy
+    asked_at: tuple[datetime, ...]  # by the number of the trial
+
+
+@dataclass
+class _State:
+    """The fold of the events up to `seq`."""
+
+    optimizer: Optimizer
+    seq: int
+    time: datetime
+    asked_at: list[datetime] = field(default_factory=list)
+    by_key: dict[str, int] = field(default_factory=dict)  # the trial of each ask
+
+    def apply(self, event: Event) -> None:
+        self.optimizer.apply({"kind": event.kind, **event.body})
+        if event.kind == "asked":
+            self.by_key[event.key] = len(self.asked_at)
+            self.asked_at.append(event.time)
+        self.seq, self.time = event.seq, event.time
+
+    def copy(self) -> _State:
+        return replace(
+            self,
+            optimizer=self.optimizer.copy(),
+            asked_at=list(self.asked_at),
+            by_key=dict(self.by_key),
+        )
+
+
+class Study:
+    """An Optimizer that lasts: the same verbs, for any number of threads, processes and machines.
+
+    Use `Study.open`. Each verb and property answers for what everybody has done so far; for several
+    answers about the same moment take a `snapshot`.
+    """
+
+    def __init__(self, journal: Journal, name: str, state: _State) -> None:
+        """Use `Study.open`."""
+        self.name = name
+        self._journal = journal
+        self._state = state
+        self._lock = threading.RLock()  # of the state; never held while a proposal is computed
+        self._asking = threading.Lock()  # one proposal at a time
+        _studies.add(self)
+
+    @classmethod
+    def open(
+        cls,
+        url: str | Path,
+        name: str,
+        *,
+        space: Space | None = None,
+        budget: int | None = None,
+        seed: int | None = None,
+        policy: str | Policy | None = None,
+        direction: Direction | None = None,
+        design: str | Sequence[Mapping[str, Scalar]] | None = None,
+        n0: int | None = None,
+        model: Model | None = None,
+        read_only: bool = False,
+    ) -> Self:
+        """Create a study, or go on with the one that is there.
+
+        `url` is a path (SQLite) or a database (`postgresql://user@host/name`); the settings are
+        those of `Optimizer`. Creating needs `space` and `budget`. For a study that is there, what
+        is given must be what it was created with (as for the budget: or extended to).
+        """
+        from noregret.journal import Journal
+
+        settings: dict[str, Any] = {
+            "space": space,
+            "budget": budget,
+            "seed": seed,
+            "policy": policy,
+            "direction": direction,
+            "design": design,
+            "n0": n0,
+            "model": model,
+        }
+        given = {key: value for key, value in settings.items() if value is not None}
+        complete = space is not None and budget is not None and not read_only
+        fresh = Optimizer(**given) if complete else None  # nothing is created with wrong settings
+        journal = Journal.open(url, create=complete, read_only=read_only)
+        try:
+            if fresh is not None and not journal.last_seq(name):
+                body = _through_json(fresh.spec())
+                journal.append(name, "created", body, key="created", expected_seq=1)
+            return cls._resume(journal, name, given)
+        except BaseException:
+            journal.close()
+            raise
+
+    @classmethod
+    def _resume(cls, journal: Journal, name: str, given: dict[str, Any]) -> Self:
+        events = journal.read(name)
+        if not events:
+            there = ", ".join(info.name for info in journal.studies()) or "none"
+            raise UnknownTrialError(
+                f"{journal.label}: there is no study {name!r} (studies: {there});"
+                " to create it, give its space and budget"
+            )
+        first, *others = events
+        if first.kind != "created":
+            raise journal.corrupt(name, 1, f"a study begins with 'created', not {first.kind!r}")
+        policy = given.get("policy")
+        _check_policy(journal, name, first.body, policy)
+        try:
+            optimizer = Optimizer.from_spec(
+                first.body, policy=policy if isinstance(policy, Policy) else None
+            )
+        except NoRegretError as error:
+            raise journal.corrupt(name, 1, str(error)) from error
+        study = cls(journal, name, _State(optimizer, 1, first.time))
+        study._fold(study._state, others)
+        differences = _differences(first.body, study._state.optimizer, given)
+        if differences:
+            raise ConfigError(
+                f"{journal.label}: study {name!r} was created with other settings: "
+                + "; ".join(differences)
+            )
+        return study
+
+    def close(self) -> None:
+        """Let go of the database; calling it again is fine."""
+        self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        known = self._state.optimizer
+        return f"Study({self.name!r} in {self._journal.label}, {known!r})"
+
+    # -- the verbs ---------------------------------------------------------------------------------
+
+    @overload
+    def ask(self, *, key: str | None = None, within_budget: bool = False) -> Trial: ...
+    @overload
+    def ask(
+        self, n: int, *, key: str | None = None, within_budget: bool = False
+    ) -> list[Trial]: ...
+    def ask(
+        self, n: int | None = None, *, key: str | None = None, within_budget: bool = False
+    ) -> Trial | list[Trial]:
+        """What to try next; a list of n for a batch.
+
+        Past the budget it serves the best point, or raises BudgetError if `within_budget`. Asked
+        again with the same `key`, it returns the same trial: for a caller who missed the answer.
+        """
+        if n is None:
+            return self._ask(key and f"ask {key}", within_budget)
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise ConfigError(f"n: need a whole number of at least 1, got {n!r}")
+        keys = [key and (f"ask {key}" if i == 0 else f"ask {key} +{i}") for i in range(n)]
+        return [self._ask(each, within_budget) for each in keys]
+
+    def tell(
+        self,
+        trial: Trial | int,
+        value: float,
+        *,
+        sem: float | None = None,
+        count: float = 1,
+        key: str | None = None,
+    ) -> None:
+        """The result of a trial; on disk when this returns.
+
+        Told again with the same value nothing happens; another value is an error. A `key` is only
+        written down: a tell can be repeated without one.
+        """
+
+        def verb(optimizer: Optimizer) -> None:
+            optimizer.tell(trial, value, sem=sem, count=count)
+
+        self._record(verb, note={"key": key} if key else {})
+
+    def observe(
+        self,
+        params: Mapping[str, Scalar],
+        value: float,
+        *,
+        sem: float | None = None,
+        count: float = 1,
+        key: str | None = None,
+    ) -> None:
+        """A result that was known before; it costs no budget. With the same `key`, only once."""
+
+        def verb(optimizer: Optimizer) -> None:
+            optimizer.observe(params, value, sem=sem, count=count)
+
+        self._record(verb, key=key and f"observe {key}")
+
+    def abandon(self, trial: Trial | int) -> None:
+        """This result will never come: stop counting on it. Should it come, tell it."""
+        self._record(lambda optimizer: optimizer.abandon(trial))
+
+    def abandon_older_than(self, age: timedelta | float) -> list[Trial]:
+        """Abandon what has been pending for longer than `age` (in seconds): its worker is dead.
+
+        The age is counted on the clocks of those who asked and who ask this.
+        """
+        age = age if isinstance(age, timedelta) else timedelta(seconds=age)
+        if not age >= timedelta(0):
+            raise ConfigError(f"age: need a time of at least 0, got {age}")
+        with self._lock:
+            state = self._refreshed()
+            since = datetime.now(UTC) - age
+            old = [t for t in state.optimizer.pending if state.asked_at[t.number] < since]
+        abandoned = []
+        for trial in old:
+            with suppress(TrialError):  # told just now
+                self.abandon(trial)
+                abandoned.append(trial)
+        return abandoned
+
+    def extend(self, budget: int) -> None:
+        """A new total budget, which may not be less than what was asked already."""
+        self._record(lambda optimizer: optimizer.extend(budget))
+
+    def __iter__(self) -> Iterator[Trial]:
+        """Ask until the budget is spent, however many others ask at the same time."""
+        while True:
+            try:
+                trial = self.ask(within_budget=True)
+            except BudgetError:
+                return
+            yield trial
+
+    # -- what is known -----------------------------------------------------------------------------
+
+    @property
+    def label(self) -> str:
+        """Where the journal is, without user or password."""
+        return self._journal.label
+
+    @property
+    def space(self) -> Space:
+        return self._state.optimizer.space
+
+    @property
+    def direction(self) -> Direction:
+        return self._state.optimizer.direction
+
+    @property
+    def policy(self) -> Policy:
+        return self._state.optimizer.policy
+
+    @property
+    def budget(self) -> int:
+        return self._look(lambda optimizer: optimizer.budget)
+
+    @property
+    def asked(self) -> int:
+        return self._look(lambda optimizer: optimizer.asked)
+
+    @property
+    def remaining(self) -> int:
+        """Evaluations that may still be asked for."""
+        return self._look(lambda optimizer: optimizer.remaining)
+
+    @property
+    def trials(self) -> list[Trial]:
+        return self._look(lambda optimizer: optimizer.trials)
+
+    @property
+    def pending(self) -> list[Trial]:
+        """Asked, and neither told nor abandoned."""
+        return self._look(lambda optimizer: optimizer.pending)
+
+    @property
+    def observations(self) -> int:
+        return self._look(lambda optimizer: optimizer.observations)
+
+    def best(self) -> Best:
+        """The visited point with the best posterior mean, with a 95 % interval."""
+        return self._look(Optimizer.best)
+
+    def predict(self, params: Mapping[str, Scalar]) -> tuple[float, float]:
+        """Posterior mean and sd of f at a point."""
+        return self._look(lambda optimizer: optimizer.predict(params))
+
+    def landscape(self, points: Sequence[Mapping[str, Scalar]]) -> Landscape:
+        """What the policy would weigh at these points, were it to decide now, by the last fit."""
+        return self._look(lambda optimizer: optimizer.landscape(points))
+
+    def history(self) -> list[Row]:
+        """Prior data and trials; `[row.flat() for row in ...]` is what pandas.DataFrame takes."""
+        return self._look(Optimizer.history)
+
+    def events(self, after: int = 0) -> list[Event]:
+        """The log itself: every event after number `after`."""
+        return self._journal.read(self.name, after=after)
+
+    def snapshot(self) -> Snapshot:
+        """Everything as of one moment, to be read at leisure."""
+        with self._lock:
+            state = self._refreshed().copy()
+        return Snapshot(self.name, state.seq, state.time, state.optimizer, tuple(state.asked_at))
+
+    def refresh(self) -> int:
+        """Take in what others wrote; returns the number of the last event.
+
+        The verbs do so by themselves: this is for somebody who waits for news.
+        """
+        with self._lock:
+            return self._refreshed().seq
+
+    # -- reading and writing -----------------------------------------------------------------------
+
+    def _look(self, question: Callable[[Optimizer], T]) -> T:
+        with self._lock:
+            return question(self._refreshed().optimizer)
+
+    def _refreshed(self) -> _State:
+        """The state after the last event. Hold the lock."""
+        self._fold(self._state, self._journal.read(self.name, after=self._state.seq))
+        return self._state
+
+    def _fold(self, state: _State, events: Sequence[Event]) -> None:
+        for event in events:
+            try:
+                state.apply(event)
+            except NoRegretError as error:
+                raise self._journal.corrupt(self.name, event.seq, str(error)) from error
+
+    def _ask(self, key: str | None, within_budget: bool) -> Trial:
+        with self._asking, self._journal.turn(self.name):
+            while True:
+                with self._lock:
+                    state = self._refreshed().copy()
+                if key in state.by_key:
+                    return state.optimizer.trials[state.by_key[key]]
+                if within_budget and not state.optimizer.remaining:
+                    raise BudgetError(f"the budget of {state.optimizer.budget} is spent")
+                proposal = state.optimizer.propose()
+                with suppress(_Overtaken):
+                    event = self._append(state, proposal, key)
+                    number: int = event.body["number"]
+                    return self._adopt(state, event).trials[number]
+
+    def _record(
+        self,
+        verb: Callable[[Optimizer], None],
+        *,
+        key: str | None = None,
+        note: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Append what the verb makes of the present state, if it makes anything of it."""
+        stored: Event | None = None
+        while True:
+            with self._lock:
+                state = self._refreshed().copy()
+            before = len(state.optimizer.events)
+            twin = state.optimizer.copy()
+            verb(twin)
+            if len(twin.events) == before:
+                return
+            if stored is not None:
+                raise TrialError(f"the key {key!r} was used before: {stored.kind} {stored.body}")
+            event = {**twin.events[-1], **(note or {})}
+            with suppress(_Overtaken):
+                stored = self._append(state, event, key or _key_of(event))
+                self._adopt(state, stored)
+                if stored.body == _body(event):
+                    return
+
+    def _append(self, state: _State, event: dict[str, Any], key: str | None) -> Event:
+        kind: str = event["kind"]
+
+        def check(new: list[Event]) -> None:
+            if not _WATCH[kind].isdisjoint(other.kind for other in new):
+                raise _Overtaken
+
+        return self._journal.append_if(
+            self.name, kind, _body(event), check, after=state.seq, key=key
+        )
+
+    def _adopt(self, state: _State, event: Event) -> Optimizer:
+        """Go on from this state, with the event and what slipped in before it."""
+        if event.seq > state.seq + 1:
+            self._fold(state, self._journal.read(self.name, after=state.seq))
+        elif event.seq == state.seq + 1:
+            self._fold(state, [event])
+        with self._lock:
+            if state.seq >= self._state.seq:
+                self._state = state
+            return self._state.optimizer
+
+
+def _body(event: Mapping[str, Any]) -> dict[str, Any]:
+    """The journal has the kind in a column of its own."""
+    return {name: value for name, value in event.items() if name != "kind"}
+
+
+def _key_of(event: Mapping[str, Any]) -> str | None:
+    """A trial is told once and abandoned once: the first one wins, whoever it was."""
+    return f"{event['kind']} {event['number']}" if "number" in event else None
+
+
+def _through_json(value: Any) -> Any:
+    return json.loads(json.dumps(value, allow_nan=False))
+
+
+# -- settings ----------------------------------------------------------------------------------
+
+
+def _check_policy(journal: Journal, name: str, spec: Mapping[str, Any], policy: object) -> None:
+    stored = spec.get("policy")
+    known = isinstance(stored, Mapping) and stored.get("name") in POLICIES
+    if isinstance(stored, Mapping) and not known and not isinstance(policy, Policy):
+        raise ConfigError(
+            f"{journal.label}: study {name!r} was created with a policy of your own,"
+            f" {stored.get('name')!r}: hand an instance of it to open"
+        )
+
+
+def _differences(
+    spec: Mapping[str, Any], optimizer: Optimizer, given: Mapping[str, Any]
+) -> list[str]:
+    """What was given and is not what the study was created with, for a person to read."""
+    if not given:
+        return []
+    here = {"space": optimizer.space, "budget": optimizer.budget, **given}
+    wanted = _through_json(Optimizer(**here).spec())
+    different = [key for key in given if wanted[key] != spec[key]]
+    out = []
+    for key in different:
+        if key == "space":
+            out += _space_differences(spec[key], wanted[key])
+        elif key == "budget":
+            if wanted[key] != optimizer.budget:
+                out.append(f"budget: {optimizer.budget} there, {wanted[key]} here (see extend)")
+        else:
+            out.append(f"{key}: {spec[key]!r} there, {wanted[key]!r} here")
+    return out
+
+
+def _space_differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    old, new = ({p["name"]: p for p in space["parameters"]} for space in (there, here))
+    out = [f"space: {name!r} only there" for name in old if name not in new]
+    out += [f"space: {name!r} only here" for name in new if name not in old]
+    for name in (name for name in old if name in new):
+        fields = sorted(k for k in old[name] | new[name] if old[name].get(k) != new[name].get(k))
+        out += [
+            f"space: {name}: {k} {old[name].get(k)!r} there, {new[name].get(k)!r} here"
+            for k in fields
+        ]
+    return out or [f"space: the order is {', '.join(old)} there, {', '.join(new)} here"]
+
+
+# -- forks -------------------------------------------------------------------------------------
+
+_studies: weakref.WeakSet[Study] = weakref.WeakSet()
+_held: list[Study] = []
+
+
+def _hold() -> None:
+    """Let no state be caught by a fork half folded."""
+    _held.extend(_studies)
+    for study in _held:
+        study._lock.acquire()
+
+
+def _let_go() -> None:
+    while _held:
+        _held.pop()._lock.release()
+
+
+def _start_afresh() -> None:
+    """In the child: a thread that was asking does not exist there."""
+    _let_go()
+    for study in _studies:
+        study._asking = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_hold, after_in_parent=_let_go, after_in_child=_start_afresh)

@@ -1,0 +1,273 @@
+"""The BoTorch acquisition function and its search, against our own core on the same GP."""
+
+from __future__ import annotations
+
+import math
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import noregret as nr
+from noregret.gp import GP, Data, Hyper
+from noregret.kernels import SE, Kernel, Matern
+from noregret.maximise import maximise, same_point
+from noregret.numerics import gate, log_h_and_slope
+from noregret.policies import EIC, PosteriorScore, log_ei
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("botorch", reason="botorch is not installed")
+from botorch.acquisition.analytic import LogExpectedImprovement  # noqa: E402
+from botorch.models import SingleTaskGP  # noqa: E402
+from botorch.models.transforms import Normalize, Standardize  # noqa: E402
+from botorch.optim.optimize import optimize_acqf  # noqa: E402
+from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel  # noqa: E402
+from gpytorch.means import ZeroMean  # noqa: E402
+
+from noregret.integrations.botorch import (  # noqa: E402
+    LogExpectedImprovementCost,
+    log_h,
+    optimize_eic,
+)
+
+pytestmark = pytest.mark.integration
+
+LENGTHS, OMEGA2, LAM2 = (0.3, 0.5), 1.7, 0.02
+REMAINING = 60
+BOX = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
+
+
+def observations(n: int = 25, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    x = rng.random((n, 2))
+    x[-3:] = x[0]  # replicates
+    y = np.sin(5 * x[:, 0]) * np.cos(3 * x[:, 1]) + 0.1 * rng.standard_normal(n)
+    return x, y
+
+
+def core_gp(kernel: Kernel, x: np.ndarray, y: np.ndarray) -> GP:
+    return GP.of(Data.of(x, y), Hyper(kernel, LAM2, OMEGA2))
+
+
+def torch_gp(kernel: Any, x: np.ndarray, y: np.ndarray) -> Any:
+    """The same Gaussian process, its parameters set and not fitted."""
+    model = SingleTaskGP(
+        torch.as_tensor(x),
+        torch.as_tensor(y).unsqueeze(-1),
+        covar_module=ScaleKernel(kernel),
+        mean_module=ZeroMean(),
+        outcome_transform=None,
+    )
+    model.covar_module.base_kernel.lengthscale = torch.tensor(LENGTHS, dtype=torch.double)
+    model.covar_module.outputscale = OMEGA2
+    model.likelihood.noise_covar.register_constraint(
+        "raw_noise", type(model.likelihood.noise_covar.raw_noise_constraint)(1e-6)
+    )
+    model.likelihood.noise = OMEGA2 * LAM2
+    return model.eval()
+
+
+PAIRS = {
+    "matern52": (Matern(LENGTHS), lambda: MaternKernel(nu=2.5, ard_num_dims=2)),
+    "se": (SE(LENGTHS), lambda: RBFKernel(ard_num_dims=2)),
+}
+
+
+@pytest.fixture(params=PAIRS, ids=str)
+def pair(request: pytest.FixtureRequest) -> tuple[GP, Any]:
+    ours, theirs = PAIRS[request.param]
+    x, y = observations()
+    return core_gp(ours, x, y), torch_gp(theirs(), x, y)
+
+
+def core_score(gp: GP, remaining: int = REMAINING) -> PosteriorScore:
+    xi = float(gp.at_data[0].max())
+    return PosteriorScore(gp, gp.omega, lambda m, s: log_ei(m, s, xi), xi, gate(remaining))
+
+
+# -- numerics --------------------------------------------------------------------------------------
+
+
+def test_log_h_is_the_cores() -> None:
+    z = np.concatenate([-np.logspace(-8, 6, 300), [0.0], np.logspace(-8, 2, 300)])
+    x = torch.tensor(z, requires_grad=True)
+    value = log_h(x)
+    value.sum().backward()
+    expected, slope = log_h_and_slope(z)
+    np.testing.assert_allclose(value.detach(), expected, rtol=1e-14, atol=1e-15)
+    np.testing.assert_allclose(x.grad, slope, rtol=1e-14)
+
+
+def test_log_h_gradient_is_autograds() -> None:
+    z = torch.linspace(-30, 5, 50, dtype=torch.double, requires_grad=True)
+    assert torch.autograd.gradcheck(log_h, z, eps=1e-6, atol=1e-6)
+
+
+# -- the acquisition function ----------------------------------------------------------------------
+
+
+def test_values_and_gate_are_the_cores(pair: tuple[GP, Any]) -> None:
+    gp, model = pair
+    score = core_score(gp)
+    acqf = LogExpectedImprovementCost(model, model.train_inputs[0], REMAINING)
+    assert float(acqf.best_f) == pytest.approx(score.xi, rel=1e-9)
+    x = np.random.default_rng(1).random((200, 2))
+    value, slack = score(x)
+    with torch.no_grad():
+        theirs, room = acqf(torch.tensor(x).unsqueeze(-2)), acqf.gate(torch.tensor(x))
+    inside = slack >= 0
+    assert 0 < inside.sum() < len(x)
+    np.testing.assert_allclose(room, slack, atol=1e-6)
+    np.testing.assert_allclose(theirs[inside], value[inside], atol=1e-6)
+    outside = value + acqf.penalty * np.minimum(slack, 0.0)
+    np.testing.assert_allclose(theirs, outside, rtol=1e-6, atol=1e-5)
+
+
+def test_inside_the_gate_it_is_botorchs_log_ei(pair: tuple[GP, Any]) -> None:
+    _, model = pair
+    acqf = LogExpectedImprovementCost(model, model.train_inputs[0], REMAINING)
+    plain = LogExpectedImprovement(model, acqf.best_f)
+    x = torch.rand(100, 1, 2, dtype=torch.double, generator=torch.Generator().manual_seed(0))
+    inside = acqf.gate(x.squeeze(-2)) >= 0
+    torch.testing.assert_close(acqf(x)[inside], plain(x)[inside], rtol=1e-9, atol=1e-9)
+
+
+def test_batches_and_gradients(pair: tuple[GP, Any]) -> None:
+    _, model = pair
+    acqf = LogExpectedImprovementCost(model, model.train_inputs[0], REMAINING)
+    x = torch.rand(4, 5, 1, 2, dtype=torch.double, generator=torch.Generator().manual_seed(0))
+    assert acqf(x).shape == (4, 5)
+    one_by_one = torch.stack([acqf(row) for row in x.reshape(-1, 1, 2)]).reshape(4, 5)
+    torch.testing.assert_close(acqf(x), one_by_one, rtol=1e-8, atol=1e-8)
+    assert acqf.gate(x.squeeze(-2)).shape == (4, 5)
+    assert acqf.gate(x[0, 0, 0]).shape == ()
+    leaf = x.reshape(-1, 1, 2)[:6].clone().requires_grad_()
+    assert torch.autograd.gradcheck(acqf, leaf, eps=1e-6, atol=1e-3, rtol=1e-3)
+
+
+def test_far_away_values_stay_finite() -> None:
+    x, y = observations()
+    model = torch_gp(MaternKernel(nu=2.5, ard_num_dims=2), x, y + 1e4 * (np.arange(25) == 3))
+    acqf = LogExpectedImprovementCost(model, model.train_inputs[0], REMAINING)
+    far = torch.rand(20, 1, 2, dtype=torch.double).requires_grad_()
+    value = acqf(far)
+    value.sum().backward()
+    assert torch.isfinite(value).all()
+    assert torch.isfinite(far.grad).all()
+
+
+def test_minimising_is_maximising_the_negative() -> None:
+    x, y = observations()
+    up = torch_gp(MaternKernel(nu=2.5, ard_num_dims=2), x, y)
+    down = torch_gp(MaternKernel(nu=2.5, ard_num_dims=2), x, -y)
+    points = torch.rand(30, 1, 2, dtype=torch.double, generator=torch.Generator().manual_seed(0))
+    first = LogExpectedImprovementCost(up, torch.tensor(x), REMAINING)(points)
+    second = LogExpectedImprovementCost(down, torch.tensor(x), REMAINING, maximize=False)(points)
+    torch.testing.assert_close(first, second, rtol=1e-9, atol=1e-9)
+
+
+def test_an_empty_baseline_is_refused() -> None:
+    _, model = PAIRS["se"][0], torch_gp(RBFKernel(ard_num_dims=2), *observations())
+    with pytest.raises(nr.ConfigError, match=r"X_baseline: need .* got \(0, 2\)"):
+        LogExpectedImprovementCost(model, torch.zeros(0, 2, dtype=torch.double), 5)
+
+
+# -- the search ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("remaining", [2, 10, 200])
+def test_the_search_finds_the_cores_point(pair: tuple[GP, Any], remaining: int) -> None:
+    gp, model = pair
+    score = core_score(gp, remaining)
+    space = nr.Space({"a": nr.Float(0.0, 1.0), "b": nr.Float(0.0, 1.0)})
+    found = maximise(score, space, gp.data.x, np.random.default_rng(0))
+    candidate, value = optimize_eic(
+        model, BOX, model.train_inputs[0], remaining, merge=False, seed=0
+    )
+    assert candidate.shape == (1, 2)
+    grid = np.stack(np.meshgrid(*[np.linspace(0, 1, 201)] * 2), axis=-1).reshape(-1, 2)
+    values, slack = score(grid)
+    brute = values[slack >= 0].max(initial=-np.inf)
+    assert float(value) >= max(brute, found.value) - 1e-3
+    assert score(candidate.numpy())[1][0] >= -1e-6
+    assert score(candidate.numpy())[0][0] == pytest.approx(float(value), abs=1e-5)
+
+
+def test_the_last_evaluation_goes_to_the_incumbent(pair: tuple[GP, Any]) -> None:
+    """With one left only z >= 0 passes, and no tried point is better than the incumbent."""
+    gp, model = pair
+    acqf = LogExpectedImprovementCost(model, model.train_inputs[0], 1)
+    assert acqf.threshold == 0.0
+    candidate, _ = optimize_eic(model, BOX, model.train_inputs[0], 1, seed=0)
+    mu, sigma = gp.posterior(candidate.numpy())
+    assert (mu[0] - float(gp.at_data[0].max())) / (gp.omega * sigma[0]) >= -1e-6
+
+
+def test_merging_is_the_cores() -> None:
+    """Where the data are plenty, a near-copy of the incumbent is taken as the incumbent itself."""
+    x, y = observations(60)
+    x[30:] = x[int(y.argmax())]
+    y[30:] = y.max() + 0.1 * np.random.default_rng(3).standard_normal(30)
+    gp = core_gp(PAIRS["matern52"][0], x, y)
+    model = torch_gp(PAIRS["matern52"][1](), x, y)
+    free, _ = optimize_eic(model, BOX, torch.tensor(x), 5, merge=False, seed=0)
+    merged, _ = optimize_eic(model, BOX, torch.tensor(x), 5, merge=True, seed=0)
+    row = same_point(core_score(gp, 5), gp, free[0].numpy(), len(gp.data), 5)
+    assert row is not None
+    np.testing.assert_array_equal(merged[0].numpy(), gp.data.x[row])
+
+
+def test_the_search_repeats_with_a_seed(pair: tuple[GP, Any]) -> None:
+    _, model = pair
+    first, second = (optimize_eic(model, BOX, model.train_inputs[0], 50, seed=4) for _ in "ab")
+    torch.testing.assert_close(first[0], second[0], rtol=0, atol=0)
+
+
+def test_a_search_without_constraints_ends_inside_too() -> None:
+    """The penalty: what Ax and a plain `optimize_acqf` rely on."""
+    x, y = observations()
+    model = torch_gp(MaternKernel(nu=2.5, ard_num_dims=2), x, y)
+    acqf = LogExpectedImprovementCost(model, torch.tensor(x), 10)
+    torch.manual_seed(0)
+    candidate, _ = optimize_acqf(acqf, BOX, q=1, num_restarts=8, raw_samples=256)
+    assert acqf.gate(candidate).item() >= -0.05
+
+
+def test_a_fitted_model_with_transforms() -> None:
+    """As people use it: other units, a box that is not the unit cube, a model fitted by BoTorch."""
+    from botorch.fit import fit_gpytorch_mll
+    from gpytorch.mlls import ExactMarginalLogLikelihood
+
+    x, y = observations(30)
+    low, high = torch.tensor([[-5.0, 10.0], [5.0, 30.0]], dtype=torch.double)
+    X = low + (high - low) * torch.tensor(x)
+    Y = 1000 + 50 * torch.tensor(y).unsqueeze(-1)
+    model = SingleTaskGP(
+        X,
+        Y,
+        input_transform=Normalize(2, bounds=torch.stack([low, high])),
+        outcome_transform=Standardize(1),
+    )
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    candidate, value = optimize_eic(model, torch.stack([low, high]), X, 40, seed=0)
+    assert bool(((candidate >= low) & (candidate <= high)).all())
+    assert math.isfinite(float(value))
+    acqf = LogExpectedImprovementCost(model, X, 40)
+    assert acqf.gate(candidate).item() >= -1e-6
+    assert 900 < float(acqf.best_f) < 1100
+
+
+def test_policy_and_acquisition_share_the_gate() -> None:
+    assert EIC().gate  # what optimize_eic mirrors
+    model = torch_gp(RBFKernel(ard_num_dims=2), *observations())
+    acqf = LogExpectedImprovementCost(model, model.train_inputs[0], 200)
+    assert acqf.threshold == gate(200) == pytest.approx(-1.947, abs=1e-3)
+
+
+def test_the_ax_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ax", reason="ax-platform is not installed")
+    example = Path(__file__).parents[2] / "examples" / "ax_eic.py"
+    runpy.run_path(str(example), run_name="__main__")
+    assert "best arm" in capsys.readouterr().out

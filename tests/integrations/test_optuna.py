@@ -1,0 +1,454 @@
+"""The Optuna sampler, against Optuna itself and its own conformance suites."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import noregret as nr
+
+optuna = pytest.importorskip("optuna", reason="optuna is not installed")
+from optuna.distributions import (  # noqa: E402
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+
+suites = pytest.importorskip(
+    "optuna.testing.pytest_samplers", reason="this Optuna ships no suites for samplers"
+)
+
+from noregret.integrations import optuna as ours  # noqa: E402
+from noregret.integrations.optuna import NoRegretSampler  # noqa: E402
+
+pytestmark = pytest.mark.integration
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+MIXED = {
+    "depth": IntDistribution(1, 64, log=True),
+    "drug": CategoricalDistribution(["A", "B", None]),
+    "rate": FloatDistribution(1e-4, 1.0, log=True),
+    "share": FloatDistribution(0.0, 1.0),
+    "tenth": FloatDistribution(-1.0, 1.0, step=0.1),
+    "visits": IntDistribution(0, 12, step=3),
+}
+MIXED_SPACE = nr.Space(
+    {
+        "depth": nr.Int(1, 64, log=True),
+        "drug": nr.Categorical(["A", "B", None]),
+        "rate": nr.Float(1e-4, 1.0, log=True),
+        "share": nr.Float(0.0, 1.0),
+        "tenth": nr.Float(-1.0, 1.0, step=0.1),
+        "visits": nr.Float(0, 12, step=3),
+    }
+)
+
+
+def study_with(sampler: Any, direction: str = "maximize", **options: Any) -> Any:
+    return optuna.create_study(direction=direction, sampler=sampler, **options)
+
+
+def hill(params: dict[str, Any]) -> float:
+    bonus = {"A": 0.0, "B": 0.4, None: 0.1}[params["drug"]]
+    return bonus - (params["share"] - 0.3) ** 2 - abs(params["tenth"]) - params["rate"]
+
+
+def bump(trial: Any) -> float:
+    return -((trial.suggest_float("x", 0.0, 1.0) - 0.3) ** 2)
+
+
+def remaining(trial: Any) -> int:
+    return int(trial.system_attrs["noregret"]["decision"]["remaining"])
+
+
+# -- Optuna's own suites ---------------------------------------------------------------------------
+
+
+class _Conformance:
+    @pytest.fixture
+    def sampler(self) -> Callable[[], Any]:
+        return lambda: NoRegretSampler(budget=100, n0=2)
+
+
+class TestBasic(_Conformance, suites.BasicSamplerTestCase):  # type: ignore[misc]
+    pass
+
+
+class TestRelative(_Conformance, suites.RelativeSamplerTestCase):  # type: ignore[misc]
+    pass
+
+
+class TestSingleObjective(_Conformance, suites.SingleOnlySamplerTestCase):  # type: ignore[misc]
+    pass
+
+
+# -- the same as the library -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_suggestions_are_the_optimizers(direction: Any) -> None:
+    study = study_with(NoRegretSampler(budget=40, seed=3), direction)
+    optimizer = nr.Optimizer(MIXED_SPACE, 40, seed=3, direction=direction)
+    sign, rng = (1.0 if direction == "maximize" else -1.0), np.random.default_rng(0)
+    for number in range(25):
+        trial = study.ask(MIXED)
+        # Nobody knows the space before the first trial: Optuna draws it at random.
+        mine = optimizer.adopt(trial.params) if number == 0 else optimizer.ask()
+        assert mine.params == trial.params
+        value = sign * (hill(trial.params) + 0.1 * rng.standard_normal())
+        study.tell(trial, value)
+        optimizer.tell(mine, value)
+
+
+def test_late_results_are_the_same_history() -> None:
+    """Several trials under way, told out of order."""
+    study = study_with(NoRegretSampler(budget=30, seed=5))
+    optimizer = nr.Optimizer(MIXED_SPACE, 30, seed=5)
+    first = study.ask(MIXED)
+    optimizer.tell(optimizer.adopt(first.params), hill(first.params))
+    study.tell(first, hill(first.params))
+    waiting = []
+    for _ in range(18):
+        trial, mine = study.ask(MIXED), optimizer.ask()
+        assert mine.params == trial.params
+        waiting.append((trial, mine))
+        if len(waiting) == 3:
+            trial, mine = waiting.pop(1)
+            study.tell(trial, hill(trial.params))
+            optimizer.tell(mine, hill(trial.params))
+
+
+def test_minimising_mirrors_maximising() -> None:
+    params = []
+    for direction, sign in (("maximize", 1.0), ("minimize", -1.0)):
+        study = study_with(NoRegretSampler(budget=20, seed=1), direction)
+        study.optimize(lambda t, s=sign: s * bump(t), n_trials=15)
+        params.append([t.params for t in study.trials])
+    assert params[0] == params[1]
+
+
+def test_a_pickled_sampler_continues_alike() -> None:
+    params = []
+    for interrupted in (False, True):
+        study = study_with(NoRegretSampler(budget=20, seed=1))
+        study.optimize(bump, n_trials=10)
+        if interrupted:
+            study.sampler = pickle.loads(pickle.dumps(study.sampler))
+        study.optimize(bump, n_trials=5)
+        params.append([t.params for t in study.trials])
+    assert params[0] == params[1]
+
+
+# -- incremental -----------------------------------------------------------------------------------
+
+
+def test_nothing_is_built_or_learnt_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    built, told = [], []
+
+    class Counting(nr.Optimizer):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            built.append(1)
+            super().__init__(*args, **kwargs)
+
+        def tell(self, trial: Any, value: float, **rest: Any) -> None:
+            told.append(trial.number)
+            super().tell(trial, value, **rest)
+
+    monkeypatch.setattr(ours, "Optimizer", Counting)
+    sampler = NoRegretSampler(budget=40, seed=0)
+    study = study_with(sampler)
+    study.optimize(bump, n_trials=40)
+    assert len(built) == 2  # one checks the settings, one does the work
+    assert told == list(range(39))  # the last one's result nobody needed
+
+
+def test_the_start_is_short() -> None:
+    study = study_with(NoRegretSampler(budget=60, seed=0, n0=4))
+    study.optimize(bump, n_trials=8)
+    reasons = [t.system_attrs["noregret"]["decision"]["reason"] for t in study.trials]
+    assert reasons[:4] == ["given", "design", "design", "design"]
+    assert "design" not in reasons[4:]
+
+
+# -- spaces that change ----------------------------------------------------------------------------
+
+
+def test_a_changing_space_keeps_what_was_learnt() -> None:
+    def objective(trial: Any) -> float:
+        value = bump(trial)
+        if trial.number < 6:  # a parameter that is dropped later
+            value -= trial.suggest_float("gone", 0.0, 1.0)
+        if trial.suggest_categorical("kind", ["a", "b"]) == "b":
+            value -= trial.suggest_int("depth", 1, 5)
+        return value
+
+    sampler = NoRegretSampler(budget=30, seed=0)
+    study = study_with(sampler)
+    study.optimize(objective, n_trials=6)
+    assert set(sampler._fold.space) - {"depth"} == {"gone", "kind", "x"}
+    study.optimize(objective, n_trials=14)
+    assert set(sampler._fold.space) == {"kind", "x"}
+    assert sampler._fold.optimizer.observations == 19
+    assert sampler._fold.optimizer.remaining == 30 - 20
+    assert all(t.state == optuna.trial.TrialState.COMPLETE for t in study.trials)
+
+
+def test_a_range_too_narrow_is_left_to_chance() -> None:
+    study = study_with(NoRegretSampler(budget=10, seed=0))
+    space = {"x": FloatDistribution(0.0, 1.0), "y": FloatDistribution(1.0, 1.0 + 4e-16)}
+    for _ in range(4):
+        study.tell(study.ask(space), 0.0)
+    assert list(study.sampler._fold.space) == ["x"]
+
+
+def test_a_sampler_does_not_mix_studies() -> None:
+    sampler = NoRegretSampler(budget=10, seed=0)
+    for _ in range(2):
+        study = study_with(sampler)
+        study.optimize(bump, n_trials=5)
+        assert remaining(study.trials[-1]) == 6
+
+
+# -- trials that are not like the others -----------------------------------------------------------
+
+
+def test_running_trials_are_pending_points() -> None:
+    study = study_with(NoRegretSampler(budget=20, seed=0, n0=3, policy="ei"))
+    study.optimize(bump, n_trials=6)
+    asked = [study.ask({"x": FloatDistribution(0.0, 1.0)}) for _ in range(4)]
+    pending = [t.system_attrs["noregret"]["decision"]["pending"] for t in study.trials[6:]]
+    assert pending == [0, 1, 2, 3]
+    assert len({t.params["x"] for t in asked}) == 4
+
+
+def test_another_process_sees_them_before_they_are_suggested(tmp_path: Any) -> None:
+    url = f"sqlite:///{tmp_path}/study.db"
+    mine = study_with(NoRegretSampler(budget=20, seed=0, n0=3), study_name="s", storage=url)
+    mine.optimize(lambda t: bump(t) - t.suggest_int("k", 0, 3), n_trials=6)
+    lazy = mine.ask()
+    lazy.suggest_float("x", 0.0, 1.0)  # and k is still to come
+    other_sampler = NoRegretSampler(budget=20, seed=9, n0=3)
+    other = optuna.load_study(study_name="s", storage=url, sampler=other_sampler)
+    trial = other.ask({"x": FloatDistribution(0.0, 1.0), "k": IntDistribution(0, 3)})
+    decision = other.trials[trial.number].system_attrs["noregret"]["decision"]
+    assert (decision["pending"], decision["remaining"]) == (1, 20 - 7)
+    assert other_sampler._fold.optimizer.observations == 6
+
+
+WORKER = """
+import sys, optuna
+from noregret.integrations.optuna import NoRegretSampler
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+study = optuna.load_study(study_name="s", storage=sys.argv[1], sampler=NoRegretSampler(budget=10))
+study.optimize(lambda t: -(t.suggest_float("x", 0, 1) - 0.3) ** 2 - t.suggest_int("k", 0, 3),
+               n_trials=5)
+"""
+
+
+def test_two_processes_share_a_budget(tmp_path: Any) -> None:
+    url = f"sqlite:///{tmp_path}/study.db"
+    study = study_with(None, study_name="s", storage=url)
+    workers = [subprocess.Popen([sys.executable, "-c", WORKER, url]) for _ in range(2)]
+    assert [worker.wait(timeout=120) for worker in workers] == [0, 0]
+    trials = study.trials
+    assert len(trials) == 10
+    assert all(t.state == optuna.trial.TrialState.COMPLETE for t in trials)
+    # A worker may miss what the other one started a moment ago, and nothing more.
+    assert all(0 <= remaining(t) - (10 - t.number) <= 1 for t in trials)
+
+
+def test_pruned_trials_count_with_their_last_value() -> None:
+    def objective(trial: Any) -> float:
+        x = trial.suggest_float("x", 0.0, 1.0)
+        trial.report(-x, step=1)
+        if x > 0.5:
+            raise optuna.TrialPruned
+        return -x
+
+    study = study_with(NoRegretSampler(budget=30, seed=0))
+    study.optimize(objective, n_trials=20)
+    fold = study.sampler._fold
+    states = [t.state for t in study.trials[:-1]]
+    assert optuna.trial.TrialState.PRUNED in states
+    assert fold.optimizer.observations == 19
+    assert fold.optimizer.best().luckiest == max(t.value for t in study.trials[:-1])
+
+
+def test_failures_do_not_trap_the_search() -> None:
+    def objective(trial: Any) -> float:
+        x = trial.suggest_float("x", 0.0, 1.0)
+        if x > 0.7:
+            raise RuntimeError("too hot")
+        return x
+
+    study = study_with(NoRegretSampler(budget=50, seed=0))
+    study.optimize(objective, n_trials=50, catch=RuntimeError)
+    done = [t.state == optuna.trial.TrialState.COMPLETE for t in study.trials]
+    assert sum(done[-25:]) >= 12
+    assert study.best_value > 0.6
+
+
+def test_trials_that_were_nowhere_cost_budget_too() -> None:
+    study = study_with(NoRegretSampler(budget=20, seed=0))
+    study.optimize(bump, n_trials=3)
+
+    def broken(trial: Any) -> float:
+        trial.suggest_float("x", 0.0, 1.0)
+        raise RuntimeError
+
+    study.optimize(broken, n_trials=2, catch=RuntimeError)
+    study.optimize(bump, n_trials=1)
+    assert remaining(study.trials[-1]) == 20 - 5
+
+
+def test_enqueued_trials_are_given() -> None:
+    def objective(trial: Any) -> float:
+        return bump(trial) - trial.suggest_int("k", 0, 3)
+
+    study = study_with(NoRegretSampler(budget=30, seed=0))
+    study.enqueue_trial({"x": 0.25, "k": 1})
+    study.optimize(objective, n_trials=6)
+    study.enqueue_trial({"x": 0.5})
+    study.optimize(objective, n_trials=3)
+    assert study.trials[0].params == {"x": 0.25, "k": 1}
+    assert study.trials[6].params["x"] == 0.5
+    reason = study.trials[6].system_attrs["noregret"]["decision"]["reason"]
+    assert reason == "given"
+    optimizer = study.sampler._fold.optimizer
+    assert (optimizer.asked, optimizer.observations) == (9, 8)
+    assert {"k": 1, "x": 0.25} in [row.params for row in optimizer.history()]
+
+
+def test_an_enqueued_trial_may_lie_outside() -> None:
+    study = study_with(NoRegretSampler(budget=20, seed=0))
+    study.optimize(bump, n_trials=4)
+    study.enqueue_trial({"x": 7.0})
+    with pytest.warns(UserWarning, match="out of range"):
+        study.optimize(bump, n_trials=1)
+    study.optimize(bump, n_trials=3)
+    assert study.sampler._fold.optimizer.observations == 6
+    assert remaining(study.trials[-1]) == 20 - 7
+
+
+def test_added_trials_are_known_and_cost_nothing() -> None:
+    study = study_with(NoRegretSampler(budget=10, seed=0, n0=4))
+    for x in (0.1, 0.2, 0.6, 0.9):
+        distributions = {"x": FloatDistribution(0.0, 1.0)}
+        known = optuna.create_trial(params={"x": x}, distributions=distributions, value=-x)
+        study.add_trial(known)
+    study.optimize(bump, n_trials=1)
+    decision = study.trials[-1].system_attrs["noregret"]["decision"]
+    assert decision["remaining"] == 10
+    assert decision["reason"] != "design"
+
+
+def test_infinite_values_are_cut_to_size() -> None:
+    study = study_with(NoRegretSampler(budget=20, seed=0), "minimize")
+    study.optimize(lambda t: float("inf") if bump(t) and t.number == 5 else -bump(t), n_trials=8)
+    rows = study.sampler._fold.optimizer.history()
+    finite = [t.value for t in study.trials[:5]]
+    assert rows[5].value == max(finite)
+
+
+def test_a_spent_budget_serves_the_best_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    study = study_with(NoRegretSampler(budget=6, seed=0))
+    study.optimize(bump, n_trials=6)
+    assert not caplog.records
+    study.optimize(bump, n_trials=1)
+    assert "Raise the budget" in caplog.text
+    assert study.trials[-1].params in [t.params for t in study.trials[:-1]]
+
+
+# -- what people see -------------------------------------------------------------------------------
+
+
+def test_every_trial_says_why(tmp_path: Any) -> None:
+    url = f"sqlite:///{tmp_path}/study.db"
+    study = study_with(NoRegretSampler(budget=12, seed=0, n0=3), storage=url)
+    study.optimize(lambda t: hill({n: t._suggest(n, d) for n, d in MIXED.items()}), n_trials=12)
+    for trial in study.trials:
+        assert isinstance(trial.user_attrs["noregret"], str)
+        note = trial.system_attrs["noregret"]
+        assert len(json.dumps(note)) <= 2045
+        assert nr.Decision.from_json(note["decision"]).reason
+    assert study.trials[-1].user_attrs["noregret"] != study.trials[0].user_attrs["noregret"]
+
+
+def test_many_parameters_fit_into_an_attribute() -> None:
+    space = {f"a rather long name {i:03}": FloatDistribution(0.0, 1.0) for i in range(60)}
+    study = study_with(NoRegretSampler(budget=8, seed=0, n0=2))
+    for _ in range(4):
+        study.tell(study.ask(space), 0.0)
+    for trial in study.trials:
+        assert len(json.dumps(trial.system_attrs["noregret"])) <= 2045
+
+
+def test_recommend_is_not_the_luckiest_draw() -> None:
+    rng = np.random.default_rng(0)
+    study = study_with(NoRegretSampler(budget=40, seed=0))
+    study.optimize(lambda t: bump(t) + 0.2 * rng.standard_normal(), n_trials=40)
+    best = study.sampler.recommend(study)
+    assert best.luckiest == study.best_value
+    assert best.low < -((best.params["x"] - 0.3) ** 2) < best.high
+    assert best.mean < study.best_value
+    assert sum(t.params == best.params for t in study.trials) == best.count
+
+
+def test_recommend_reads_any_study() -> None:
+    rng = np.random.default_rng(1)
+    study = study_with(optuna.samplers.RandomSampler(seed=1))
+    study.optimize(lambda t: bump(t) + 0.1 * rng.standard_normal(), n_trials=40)
+    best = NoRegretSampler(budget=1).recommend(study)
+    assert abs(best.params["x"] - 0.3) < 0.25
+
+
+def test_recommend_needs_a_result() -> None:
+    with pytest.raises(nr.DataError, match="no trial has finished"):
+        NoRegretSampler(budget=1).recommend(study_with(None))
+
+
+# -- settings --------------------------------------------------------------------------------------
+
+
+def test_settings_are_checked_at_birth() -> None:
+    with pytest.raises(nr.ConfigError, match="budget: need at least 1, got 0"):
+        NoRegretSampler(budget=0)
+    with pytest.raises(nr.ConfigError, match="policy: need one of"):
+        NoRegretSampler(budget=5, policy="best")
+
+
+def test_several_objectives_are_refused() -> None:
+    study = optuna.create_study(
+        directions=["minimize", "maximize"], sampler=NoRegretSampler(budget=5)
+    )
+    with pytest.raises(nr.ConfigError, match="need one objective, got 2 directions"):
+        study.optimize(lambda t: (t.suggest_float("x", 0, 1), 0.0), n_trials=1)
+
+
+def test_any_policy_and_model_will_do() -> None:
+    sampler = NoRegretSampler(budget=12, policy=nr.GPUCB(beta=4.0), model=nr.Model.paper(), n0=3)
+    study = study_with(sampler)
+    study.optimize(bump, n_trials=8)
+    assert study.trials[-1].system_attrs["noregret"]["decision"]["policy"] == "gp-ucb"
+
+
+def test_reseeding_changes_what_comes() -> None:
+    def draws(reseed: bool) -> list[float]:
+        study = study_with(NoRegretSampler(budget=20, policy="random", seed=0, n0=1))
+        study.optimize(bump, n_trials=3)
+        if reseed:
+            study.sampler.reseed_rng()
+        study.optimize(bump, n_trials=3)
+        return [t.params["x"] for t in study.trials]
+
+    same, other = draws(False), draws(True)
+    assert same == draws(False)
+    assert same[:3] == other[:3]
+    assert same[3:] != other[3:]

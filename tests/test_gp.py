@@ -1,0 +1,536 @@
+"""The collapsed, incremental GP against the dense textbook one on all observations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from math import exp, isclose, log
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from hard_cases import hard_data, kernel_for, strict
+from noregret.gp import GP, Data, Hyper, evidence, evidence_value
+from noregret.kernels import SE, Hamming, Kernel, Matern, Product
+from oracles import DenseGP, Observation, apart, slopes
+
+Array = NDArray[np.float64]
+
+KERNELS: dict[str, Kernel] = {
+    "se": SE((0.4, 0.9, 1.3)),
+    "matern52": Matern((0.4, 0.9, 1.3)),
+    "matern12": Matern((0.4, 0.9, 1.3), None, 0.5),
+    "mixed": Product((Matern((0.4, 0.9), (0, 1), 1.5), Hamming((0.8,), (2,)))),
+}
+MEANS = [None, 0.0, 0.25]
+NOISES = ["plain", "weighted", "known", "all known", "everything"]
+
+
+def problem(kernel: str = "se", mean: float | None = None, noise: str = "plain") -> DenseGP:
+    """Forty observations on about a dozen points, each with the noise it is said to have."""
+    rng = np.random.default_rng(0)
+    points = rng.random((12, 3))
+    points[:, 2] = rng.integers(3, size=12) / 2
+    observations = []
+    for i in range(40):
+        x = points[rng.integers(len(points)) if i >= 5 else i]
+        weight, variance = 1.0, None
+        if noise in ("weighted", "everything"):
+            weight = float(rng.uniform(0.2, 5.0))
+        if noise == "all known" or (noise in ("known", "everything") and rng.random() < 0.4):
+            variance = float(rng.uniform(0.01, 0.5))
+        y = 2.0 + float(np.sin(4 * x.sum()) + 0.3 * rng.standard_normal())
+        observations.append(Observation(x, y, weight, variance))
+    return DenseGP(observations, Hyper(KERNELS[kernel], 0.05, 2.3, mean))
+
+
+def agree(gp: GP, dense: DenseGP, bar: float = 1e-8) -> None:
+    rng = np.random.default_rng(1)
+    x, z = rng.random((7, 3)), rng.random((5, 3))
+    x[:, 2] = rng.integers(3, size=7) / 2
+    mu, sigma = gp.posterior(x)
+    mu_dense, cov_dense = dense.posterior(x)
+    assert isclose(gp.mean, dense.mean, rel_tol=bar, abs_tol=bar)
+    assert apart(mu, mu_dense) <= bar
+    assert apart(gp.omega * sigma, np.sqrt(np.diag(cov_dense))) <= bar
+    assert apart(gp.hyper.omega2 * gp.covariance(x), cov_dense) <= bar
+    assert apart(gp.hyper.omega2 * gp.covariance(x, z), dense.posterior(x, z)[1]) <= bar
+    assert isclose(gp.log_evidence, dense.log_evidence(), rel_tol=bar)
+    assert isclose(gp.information, dense.information(), rel_tol=bar)
+    mu, sigma = gp.at_data
+    mu_dense, cov_dense = dense.posterior(gp.data.x)
+    assert apart(mu, mu_dense) <= bar
+    assert apart(gp.omega * sigma, np.sqrt(np.diag(cov_dense))) <= bar
+
+
+# --- collapsing -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("mean", MEANS)
+@pytest.mark.parametrize("kernel", list(KERNELS))
+def test_collapsed_equals_dense(kernel: str, mean: float | None, noise: str) -> None:
+    dense = problem(kernel, mean, noise)
+    data = dense.collapsed()
+    assert len(data) < 24 < data.observations == 40
+    agree(GP.of(data, dense.hyper), dense)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("mean", MEANS)
+@pytest.mark.parametrize("kernel", list(KERNELS))
+def test_one_by_one_equals_dense(kernel: str, mean: float | None, noise: str) -> None:
+    dense = problem(kernel, mean, noise)
+    gp = GP.of(Data.empty(3), dense.hyper)
+    for o in dense.observations:
+        gp = gp.add(o.x, o.y, o.weight, o.variance)
+    agree(gp, dense)
+    assert gp.factor.jitter == 0.0
+
+
+def test_order_does_not_matter() -> None:
+    dense = problem("matern52", 0.25, "everything")
+    order = np.random.default_rng(0).permutation(40)
+    shuffled = replace(dense, observations=[dense.observations[i] for i in order])
+    agree(GP.of(shuffled.collapsed(), dense.hyper), dense)
+
+
+def test_data_keeps_the_books() -> None:
+    data = Data.empty(2)
+    a, b = np.array([0.1, 0.2]), np.array([0.3, 0.4])
+    data, row = data.add(a, 1.0)
+    assert row == 0
+    data, row = data.add(b, 5.0, weight=3.0)
+    assert row == 1
+    data, row = data.add(a, 2.0, weight=3.0)
+    assert row == 0
+    data, row = data.add(a, 9.0, variance=0.25)
+    assert row == 2  # the same place, another kind of noise
+    data, row = data.add(a, 7.0, variance=0.25)
+    assert row == 2
+    assert data.y.tolist() == [1.75, 5.0, 8.0]
+    assert data.weight.tolist() == [4.0, 3.0, 8.0]
+    assert data.count.tolist() == [2, 1, 2]
+    assert data.known.tolist() == [False, False, True]
+    assert isclose(data.scatter, 0.75)
+    assert (len(data), data.observations, data.repeats) == (3, 5, 1)
+    assert data.find(a, True) == 2
+    assert data.find(np.array([0.1, 0.3]), False) is None
+
+
+def test_data_in_one_pass_is_the_same_to_the_last_bit() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.random((30, 2))[rng.integers(30, size=200)]
+    x[7] = 0.0
+    x[9] = -0.0
+    y = 1e3 + rng.standard_normal(200)
+    data = Data.empty(2)
+    for point, value in zip(x, y, strict=True):
+        data, _ = data.add(point, float(value))
+    once = Data.of(x, y)
+    for name in ("x", "y", "weight", "known", "count", "scatter", "constant"):
+        mine, wanted = np.asarray(getattr(once, name)), np.asarray(getattr(data, name))
+        assert np.array_equal(mine, wanted), name
+        assert mine.dtype.kind == wanted.dtype.kind, name
+    with pytest.raises(ValueError, match="shorter"):
+        Data.of(x, y[:-1])
+
+
+def test_hundreds_of_replicates_equal_dense() -> None:
+    """Enough of them for the corrections to wear out, a fresh factor, and corrections again."""
+    rng = np.random.default_rng(2)
+    points = rng.random((20, 3))
+    hyper = Hyper(KERNELS["matern52"], 0.3, 1.7, 0.25)
+    gp, seen = GP.of(Data.empty(3), hyper), []
+    for _ in range(600):
+        o = Observation(points[int(20 * rng.random() ** 3)], float(rng.standard_normal()))
+        gp = gp.add(o.x, o.y)
+        seen.append(o)
+    agree(gp, DenseGP(seen, hyper))
+    fresh = GP.of(gp.data, hyper)
+    assert apart(gp.alpha, fresh.alpha) <= 1e-10
+
+
+def test_near_duplicates_after_replicates_do_not_wear_the_factor_unseen() -> None:
+    """A row appended beside a much replicated one makes an old correction delicate."""
+    hyper = Hyper(SE((0.5,)), 1e-4, 1.0)
+    gp = GP.of(Data.empty(1), hyper)
+    for _ in range(5000):
+        gp = gp.add(np.array([0.5]), 1.0)
+    for i in range(200):
+        gp = gp.add(np.array([0.5 + 1e-6 * (i + 1)]), 1.0)
+        assert not gp.factor.worn
+    fresh = GP.of(gp.data, hyper)
+    x = np.linspace(0, 1, 9)[:, None]
+    assert apart(gp.posterior(x)[0], fresh.posterior(x)[0]) <= 1e-8
+    assert apart(gp.posterior(x)[1], fresh.posterior(x)[1]) <= 1e-8
+
+
+def test_a_gp_is_not_disturbed_by_its_successors() -> None:
+    dense = problem("matern52", 0.25)
+    parent = GP.of(dense.collapsed(), dense.hyper)
+    for o in dense.observations[:3]:
+        parent = parent.add(o.x, o.y)
+    base = replace(dense, observations=dense.observations + dense.observations[:3])
+    rng = np.random.default_rng(0)
+    families = []
+    for _ in range(4):
+        gp, seen = parent, list(base.observations)
+        for _ in range(6):
+            x = rng.random(3) if rng.random() < 0.6 else seen[rng.integers(len(seen))].x
+            o = Observation(x, float(rng.standard_normal()))
+            gp = gp.add(o.x, o.y)
+            seen.append(o)
+        families.append((gp, replace(base, observations=seen)))
+    agree(parent, base)
+    for gp, oracle in families:
+        agree(gp, oracle)
+
+
+# --- no data, one observation ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mean", [None, 0.25])
+def test_the_prior(mean: float | None) -> None:
+    gp = GP.of(Data.empty(3), Hyper(KERNELS["se"], 0.1, 4.0, mean))
+    x = np.random.default_rng(0).random((5, 3))
+    mu, sigma, gradient = gp.posterior_vjp(x)
+    assert not mu.any()
+    assert (sigma == 1.0).all()
+    assert not gradient(np.ones(5), np.ones(5)).any()
+    assert apart(gp.covariance(x), gp.hyper.kernel.gram(x)) <= 1e-15
+    assert gp.information == 0.0
+    assert gp.log_evidence == 0.0
+    assert np.isfinite(gp.sample_path(np.random.default_rng(0))(x)).all()
+    residual, sd = gp.leave_one_out()
+    assert len(residual) == len(sd) == 0
+
+
+def test_one_observation() -> None:
+    dense = replace(problem("se"), observations=problem("se").observations[:1])
+    agree(GP.of(dense.collapsed(), dense.hyper), dense)
+    flat = replace(dense.hyper, mean_precision=0.0)  # the mean is the observation
+    gp = GP.of(dense.collapsed(), flat)
+    mu, _ = gp.posterior(np.random.default_rng(0).random((4, 3)))
+    assert apart(mu, np.full(4, dense.y[0])) <= 1e-12
+
+
+def test_no_query_points() -> None:
+    gp = GP.of(problem().collapsed(), problem().hyper)
+    mu, sigma = gp.posterior(np.zeros((0, 3)))
+    assert mu.shape == sigma.shape == (0,)
+    assert gp.covariance(np.zeros((0, 3))).shape == (0, 0)
+
+
+# --- slopes ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", list(KERNELS))
+@pytest.mark.parametrize("shifted", [False, True])
+def test_posterior_slopes(kernel: str, shifted: bool) -> None:
+    dense = problem(kernel, 0.25, "everything")
+    gp = GP.of(dense.collapsed(), dense.hyper)
+    if shifted:  # with corrections on the factor
+        gp = gp.add(dense.observations[0].x, 1.0).add(dense.observations[1].x, 1.0)
+    rng = np.random.default_rng(3)
+    x = rng.random((6, 3))
+    x[:, 2] = rng.integers(3, size=6) / 2
+    a, b = rng.standard_normal(6), rng.standard_normal(6)
+    mu, sigma, gradient = gp.posterior_vjp(x)
+    assert apart(mu, gp.posterior(x)[0]) <= 1e-12
+    assert apart(sigma, gp.posterior(x)[1]) <= 1e-12
+    columns = [0, 1] if kernel == "mixed" else [0, 1, 2]
+    for q in range(6):
+
+        def score(moved: Array, q: int = q) -> float:
+            point = x[q].copy()
+            point[columns] = moved
+            m, s = gp.posterior(point[None, :])
+            return float(a[q] * m[0] + b[q] * s[0])
+
+        assert apart(gradient(a, b)[q, columns], slopes(score, x[q, columns], 1e-4)) <= 1e-7
+    if kernel == "mixed":
+        assert not gradient(a, b)[:, 2].any()
+
+
+# --- sample paths ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kernel", "scale"), [("se", 1.0), ("se", 2.5), ("mixed", 1.0)])
+def test_paths_have_the_posterior_mean_and_covariance(kernel: str, scale: float) -> None:
+    dense = problem(kernel, 0.25, "everything")
+    gp = GP.of(dense.collapsed(), dense.hyper)
+    rng = np.random.default_rng(4)
+    x = np.vstack([rng.random((4, 3)), gp.data.x[:2]])
+    x[:4, 2] = rng.integers(3, size=4) / 2
+    draws = np.array([gp.sample_path(rng, 64, scale)(x) for _ in range(2000)])
+    mu, cov = dense.posterior(x)
+    centred = draws - mu
+    assert (np.abs(centred.mean(axis=0)) <= 5 * draws.std(axis=0) / np.sqrt(len(draws))).all()
+    products = centred[:, :, None] * centred[:, None, :]
+    error = np.abs(products.mean(axis=0) - scale**2 * cov)
+    assert (error <= 5 * products.std(axis=0) / np.sqrt(len(draws))).all()
+
+
+@pytest.mark.parametrize("kernel", ["se", "matern52", "mixed"])
+def test_path_is_one_function_with_a_slope(kernel: str) -> None:
+    dense = problem(kernel, 0.25)
+    gp = GP.of(dense.collapsed(), dense.hyper)
+    path = gp.sample_path(np.random.default_rng(5))
+    x = np.random.default_rng(6).random((4, 3))
+    x[:, 2] = [0.0, 0.5, 1.0, 0.5]
+    value, gradient = path.with_gradient(x)
+    assert apart(path(x), value) <= 1e-12
+    assert apart(np.concatenate([path(p[None, :]) for p in x]), value) <= 1e-10
+    again = gp.sample_path(np.random.default_rng(5))
+    assert np.array_equal(again(x), path(x))
+    columns = [0, 1] if kernel == "mixed" else [0, 1, 2]
+    for q in range(4):
+
+        def along(moved: Array, q: int = q) -> float:
+            point = x[q].copy()
+            point[columns] = moved
+            return float(path(point[None, :])[0])
+
+        assert apart(gradient[q, columns], slopes(along, x[q, columns], 1e-4)) <= 1e-6
+
+
+# --- leaving one out ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("mean", MEANS)
+def test_leave_one_out_is_leaving_one_out(mean: float | None, noise: str) -> None:
+    dense = problem("matern52", mean, noise)
+    gp = GP.of(dense.collapsed(), dense.hyper)
+    residual, sd = gp.leave_one_out()
+    noise_of_row = gp.hyper.omega2 * gp.hyper.noise(gp.data)
+    for i in range(len(gp.data)):
+        mu, var = dense.leave_out(gp.data.x[i], bool(gp.data.known[i]))
+        assert isclose(residual[i], gp.data.y[i] - mu, rel_tol=1e-8, abs_tol=1e-8)
+        assert isclose(sd[i], np.sqrt(var + noise_of_row[i]), rel_tol=1e-8)
+
+
+def test_leave_one_out_of_a_single_row_knows_nothing() -> None:
+    data = Data.of(np.array([[0.5]]), np.array([3.0]))
+    residual, sd = GP.of(data, Hyper(SE((0.5,)), 0.1, 1.0, None)).leave_one_out()
+    assert isclose(residual[0], 3.0)
+    assert isclose(sd[0], np.sqrt(1.1))
+    with strict():
+        residual, sd = GP.of(data, Hyper(SE((0.5,)), 0.1, 1.0, 0.0)).leave_one_out()
+    assert np.abs(residual / sd).max() <= 1e-6
+
+
+def test_calibration_counts_the_rows_inside() -> None:
+    rng = np.random.default_rng(7)
+    x = rng.random((300, 2))
+    hyper = Hyper(Matern((0.3, 0.3)), 0.2, 1.5, None)
+    cov = hyper.omega2 * (hyper.kernel.gram(x) + hyper.lam2 * np.eye(300))
+    y = np.linalg.cholesky(cov) @ rng.standard_normal(300)
+    gp = GP.of(Data.of(x, y), hyper)
+    shares = gp.calibration()
+    assert list(shares) == [0.5, 0.8, 0.95]
+    for level, share in shares.items():  # a true model is calibrated
+        assert abs(share - level) <= 4 * np.sqrt(level * (1 - level) / 300)
+    residual, sd = gp.leave_one_out()
+    assert gp.calibration((0.6826894921370859,)) == {
+        0.6826894921370859: np.mean(np.abs(residual) <= sd)
+    }
+    # An overconfident one is found out.
+    sure = GP.of(gp.data, replace(hyper, omega2=0.1))
+    assert sure.calibration()[0.95] < 0.6
+
+
+def test_calibration_of_nothing_is_nothing() -> None:
+    with strict():
+        assert GP.of(Data.empty(1), Hyper(SE((0.5,)), 0.1, 1.0)).calibration() == {}
+
+
+# --- evidence -------------------------------------------------------------------------------------
+
+PRIORS = [(0.0, 0.0), (1.0, 1.0)]
+
+
+@pytest.mark.parametrize("noise", ["plain", "weighted"])
+@pytest.mark.parametrize("mean", MEANS)
+@pytest.mark.parametrize("prior", PRIORS)
+def test_profiled_evidence(mean: float | None, noise: str, prior: tuple[float, float]) -> None:
+    dense = problem("mixed", mean, noise)
+    data, hyper = dense.collapsed(), dense.hyper
+    found = evidence(data, hyper, prior)
+    assert found.d_log_omega2 == 0.0
+    assert isclose(evidence_value(data, hyper, prior), found.value, rel_tol=1e-12)
+
+    def at(omega2: float) -> float:
+        gp = replace(dense, hyper=replace(hyper, omega2=omega2))
+        return gp.log_evidence(penalised=True) - prior[0] * log(omega2) - prior[1] / omega2
+
+    assert isclose(found.value, at(found.omega2), rel_tol=1e-8)
+    # omega2 is the best there is: flat here, lower on both sides, near and far.
+    assert abs(slopes(lambda t: at(exp(t[0])), np.array([log(found.omega2)]), 1e-3)[0]) <= 1e-7
+    for factor in (0.5, 0.99, 1.01, 2.0, 100.0):
+        assert at(factor * found.omega2) < found.value
+    assert evidence(data, replace(hyper, omega2=77.0), prior).omega2 == found.omega2
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("mean", MEANS)
+@pytest.mark.parametrize("prior", PRIORS)
+def test_evidence_at_a_given_signal(
+    mean: float | None, noise: str, prior: tuple[float, float]
+) -> None:
+    dense = problem("mixed", mean, noise)
+    data, hyper = dense.collapsed(), dense.hyper
+    found = evidence(data, hyper, prior, profile=False)
+    wanted = dense.log_evidence(penalised=True)
+    wanted -= prior[0] * log(hyper.omega2) + prior[1] / hyper.omega2
+    assert found.omega2 == hyper.omega2
+    assert isclose(found.value, wanted, rel_tol=1e-8)
+    assert isclose(evidence_value(data, hyper, prior, False), found.value, rel_tol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("profile", "noise"),
+    # Beside known variances omega2 is no mere scale, and can't be profiled out.
+    [(True, "plain"), (True, "weighted"), *((False, noise) for noise in NOISES)],
+)
+@pytest.mark.parametrize("mean", MEANS)
+@pytest.mark.parametrize("kernel", list(KERNELS))
+def test_evidence_slopes(kernel: str, mean: float | None, noise: str, profile: bool) -> None:
+    dense = problem(kernel, mean, noise)
+    data, prior = dense.collapsed(), (1.0, 1.0)
+
+    def hyper_at(p: Array) -> Hyper:
+        return replace(
+            dense.hyper,
+            kernel=dense.hyper.kernel.with_theta(p[:-2]),
+            lam2=exp(p[-2]),
+            omega2=exp(p[-1]),
+        )
+
+    start = np.array([*dense.hyper.kernel.theta, log(dense.hyper.lam2), log(dense.hyper.omega2)])
+    found = evidence(data, hyper_at(start), prior, profile)
+    mine = np.array([*found.d_theta, found.d_log_lam2, found.d_log_omega2])
+    wanted = slopes(lambda p: evidence_value(data, hyper_at(p), prior, profile), start, 1e-3)
+    assert apart(mine, wanted) <= 1e-7
+
+
+def test_evidence_scales_with_the_outcomes() -> None:
+    dense = problem("matern52", 0.0)
+    one = evidence(dense.collapsed(), dense.hyper)
+    for factor in (1e-12, 1e12, -3.0):
+        other = evidence(dense.scaled(factor).collapsed(), dense.hyper)
+        assert isclose(other.omega2, factor**2 * one.omega2, rel_tol=1e-10)
+        assert isclose(other.value, one.value - 40 * log(abs(factor)), rel_tol=1e-9)
+        assert apart(other.d_theta, one.d_theta) <= 1e-8
+        assert isclose(other.d_log_lam2, one.d_log_lam2, rel_tol=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_evidence_of_data_that_are_all_alike(scale: float) -> None:
+    """A fitted mean explains them fully, and what rounding leaves must not pass for a signal."""
+    rng = np.random.default_rng(15)
+    for _ in range(100):
+        data = Data.of(rng.random((3, 1)), np.full(3, scale * rng.uniform(1.0, 2.0)))
+        with strict():
+            found = evidence(data, Hyper(SE((0.3,)), 1e-8, 1.0, 0.0))
+        # Divided by no signal at all, the rounding would be an evidence of 1e250.
+        assert abs(found.value) <= 1e3
+        assert np.abs([found.d_log_lam2, *found.d_theta]).max() <= 1e4
+        assert 0.0 < found.omega2 <= (1e-10 * scale) ** 2
+
+
+# --- information ----------------------------------------------------------------------------------
+
+
+def test_information_grows_with_every_observation_and_less_by_a_replicate() -> None:
+    dense = problem("se", None, "everything")
+    gp = GP.of(Data.empty(3), dense.hyper)
+    seen = [0.0]
+    for o in dense.observations:
+        gp = gp.add(o.x, o.y, o.weight, o.variance)
+        seen.append(gp.information)
+    assert all(after > before for before, after in pairwise(seen))
+    far = GP.of(Data.of(np.array([[0.0], [9.0]]), np.zeros(2)), Hyper(SE((0.5,)), 0.1, 1.0))
+    same = GP.of(Data.of(np.array([[0.0], [0.0]]), np.zeros(2)), Hyper(SE((0.5,)), 0.1, 1.0))
+    assert isclose(far.information, log(1 + 1 / 0.1), rel_tol=1e-12)
+    assert isclose(same.information, 0.5 * log(1 + 2 / 0.1), rel_tol=1e-12)
+
+
+# --- trouble --------------------------------------------------------------------------------------
+
+
+def test_jitter_can_be_seen() -> None:
+    """Points that are one point to the kernel, and hardly any noise."""
+    x = np.array([[0.5], [0.5 + 1e-12], [0.5 - 1e-12]])
+    hyper = Hyper(SE((0.5,)), 1e-20, 1.0)
+    gp = GP.of(Data.of(x, np.ones(3)), hyper)
+    assert 0.0 < gp.factor.jitter <= 1e-12
+    grown = GP.of(Data.of(x[:1], np.ones(1)), hyper).add(x[1], 1.0)
+    assert 0.0 < grown.factor.jitter <= 1e-12
+    for trouble in (gp, grown):
+        mu, sigma = trouble.posterior(np.linspace(0, 1, 5)[:, None])
+        assert np.isfinite(mu).all()
+        assert (sigma > 0).all()
+        assert abs(trouble.posterior(x[:1])[0][0] - 1.0) <= 1e-2
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(
+    hard_data(),
+    st.sampled_from(["se", "0.5", "1.5", "2.5"]),
+    st.sampled_from([0.005, 0.3, 2.0, 100.0]),
+    st.sampled_from([1e-8, 1e-2, 1e3]),
+    st.sampled_from(MEANS),
+)
+@example((np.array([[0.637]]), np.array([6.4e11]), ["continuous"]), "se", 0.005, 1e-8, 0.0)
+def test_nothing_breaks_the_posterior(
+    case: tuple[Array, Array, list[str]],
+    name: str,
+    scale: float,
+    lam2: float,
+    mean: float | None,
+) -> None:
+    x, y, kinds = case
+    size = float(np.abs(y).max()) or 1.0
+    hyper = Hyper(kernel_for(name, kinds, scale), lam2, size**2, mean)
+    rng = np.random.default_rng(0)
+    with strict():
+        gp = GP.of(Data.of(x, y), hyper)
+        new = rng.random(x.shape[1])
+        gp = gp.add(new, float(y[0])).add(x[0], float(y[0])).add(new, float(y[-1]))
+        query = np.vstack([rng.random((5, x.shape[1])), gp.data.x[:5], gp.data.x[:1] + 1e-12])
+        mu, sigma, gradient = gp.posterior_vjp(query)
+        assert np.isfinite(mu).all()
+        assert (sigma > 0.0).all()
+        assert (sigma <= 1.0).all()
+        # Where there are data the mean is among them: the solves have kept their digits.
+        assert np.abs(gp.at_data[0]).max() <= 10.0 * size
+        assert np.isfinite(gradient(np.ones(len(query)), np.ones(len(query)))).all()
+        assert np.isfinite(gp.covariance(query)).all()
+        assert np.isfinite(gp.log_evidence)
+        assert gp.information >= 0.0
+        assert all(np.isfinite(part).all() for part in gp.leave_one_out())
+        assert all(0.0 <= share <= 1.0 for share in gp.calibration().values())
+        value, slope = gp.sample_path(rng, 64).with_gradient(query)
+        assert np.isfinite(value).all()
+        assert np.isfinite(slope).all()
+        found = evidence(gp.data, hyper)
+        assert np.isfinite([found.value, found.omega2, found.d_log_lam2, *found.d_theta]).all()
+
+
+def test_ten_thousand_observations_cost_like_the_points_they_are_on() -> None:
+    from time import perf_counter
+
+    rng = np.random.default_rng(8)
+    x = rng.random((100, 3))
+    begun = perf_counter()
+    data = Data.of(x[rng.integers(100, size=10_000)], rng.standard_normal(10_000))
+    assert perf_counter() - begun < 2.0
+    assert len(data) == 100
+    assert data.observations == 10_000
+    gp = GP.of(data, Hyper(KERNELS["matern52"], 0.1, 1.0))
+    assert gp.factor.size == 100

@@ -1,0 +1,860 @@
+"""Studies on a real SQLite and a real PostgreSQL: everybody sees the same, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import noregret as nr
+from conftest import PASSWORD, PostgresServer
+
+pytest.importorskip("sqlalchemy")
+
+from noregret import databases  # noqa: E402
+from noregret.journal import CorruptJournalError, Journal  # noqa: E402
+from noregret.study import Study  # noqa: E402
+
+PROCESSES: Any = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+
+SPACE = nr.Space({"x": nr.Float(0.0, 1.0), "kind": nr.Categorical(["a", "b"])})
+SETTINGS: dict[str, Any] = {"space": SPACE, "budget": 30, "seed": 5}
+
+
+def f(number: int, params: dict[str, Any]) -> float:
+    """Noise that belongs to the trial, so that a value can be told from all others."""
+    noise = np.random.default_rng([3, number]).normal()
+    return float(np.sin(5 * params["x"]) + (params["kind"] == "b") + 0.1 * noise)
+
+
+def work(study: Study, limit: int | None = None) -> int:
+    """Ask and tell until the budget (or the limit) is spent."""
+    done = 0
+    for trial in study:
+        study.tell(trial, f(trial.number, trial.params))
+        done += 1
+        if done == limit:
+            break
+    return done
+
+
+def proposal(optimizer: nr.Optimizer) -> str:
+    """What would be asked next, to the last bit."""
+    return json.dumps(optimizer.copy().propose())
+
+
+@pytest.fixture
+def study(storage: str) -> Iterator[Study]:
+    with Study.open(storage, "s", **SETTINGS) as study:
+        yield study
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Where one database is as good as two."""
+    return tmp_path / "s.db"
+
+
+# -- the same decisions as without a journal ------------------------------------------------------
+
+
+def uninterrupted(budget: int) -> nr.Optimizer:
+    optimizer = nr.Optimizer(**{**SETTINGS, "budget": budget})
+    for trial in optimizer:
+        optimizer.tell(trial, f(trial.number, trial.params))
+    return optimizer
+
+
+def test_interrupted_and_resumed_decides_exactly_as_uninterrupted(storage: str) -> None:
+    expected = uninterrupted(16)
+    step = 0
+    while step < 16:  # every trial is asked by one object and told by another
+        with Study.open(storage, "s", **SETTINGS | {"budget": 16}) as asking:
+            trial = asking.ask()
+        with Study.open(storage, "s") as telling:
+            assert telling.pending == [trial]
+            telling.tell(trial.number, f(trial.number, trial.params))
+        step += 1
+    with Study.open(storage, "s", read_only=True) as study:
+        assert study.trials == expected.trials
+        assert study.history() == expected.history()
+        assert study.best() == expected.best()
+        assert proposal(study.snapshot().optimizer) == proposal(expected)
+
+
+@needs_fork
+def test_killed_and_resumed_decides_exactly_as_uninterrupted(file: Path) -> None:
+    chance = random.Random(1)
+    Study.open(file, "s", **SETTINGS | {"budget": 16}).close()
+    runs = 0
+    while True:
+        process = PROCESSES.Process(target=resume_and_work, args=(str(file),))
+        process.start()
+        process.join(chance.uniform(0.05, 0.5) if runs < 4 else None)
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        runs += 1
+        with Study.open(file, "s") as study:
+            if not study.remaining and not study.pending:
+                break
+    expected = uninterrupted(16)
+    with Study.open(file, "s") as study:
+        assert study.history() == expected.history()
+        assert proposal(study.snapshot().optimizer) == proposal(expected)
+
+
+def resume_and_work(url: str) -> None:
+    with Study.open(url, "s") as study:
+        for trial in study.pending:  # of the one that was killed: nobody else is at work here
+            study.tell(trial, f(trial.number, trial.params))
+        work(study)
+
+
+def test_results_that_slip_in_while_a_proposal_is_computed(
+    storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proposer, the teller and whoever comes later must agree to the bit."""
+    propose = nr.Optimizer.propose
+    settings = SETTINGS | {"n0": 4}
+    with Study.open(storage, "s", **settings) as one, Study.open(storage, "s") as two:
+        trials = [*one.ask(4), two.ask()]
+        for trial in trials[:3]:
+            one.tell(trial, f(trial.number, trial.params))
+        late = trials[3:]
+
+        def propose_slowly(optimizer: nr.Optimizer) -> dict[str, Any]:
+            event = propose(optimizer)
+            if late:
+                slow = late.pop(0)
+                two.tell(slow, f(slow.number, slow.params))
+            return event
+
+        fits = 0
+        while late:
+            monkeypatch.setattr(nr.Optimizer, "propose", propose_slowly)
+            trial = one.ask()
+            monkeypatch.undo()
+            kinds = [event.kind for event in one.events()][-2:]
+            assert kinds == ["told", "asked"]
+            fits += "fit" in one.events()[-1].body
+            with Study.open(storage, "s") as three:
+                views = [study.snapshot() for study in (one, two, three)]
+            assert len({view.seq for view in views}) == 1
+            assert len({proposal(view.optimizer) for view in views}) == 1
+            assert len({repr(view.optimizer.best()) for view in views}) == 1
+            two.tell(trial, f(trial.number, trial.params))
+        assert fits  # or else nothing was tested
+
+
+def test_overtaken_while_a_proposal_is_computed(
+    study: Study, storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that computed the same number: the second one looks again."""
+    propose = nr.Optimizer.propose
+    monkeypatch.setattr(databases, "TURN_SECONDS", 0.1)  # `study` holds the turn meanwhile
+    with Study.open(storage, "s") as other:
+        rivals: list[Callable[[], Any]] = [other.ask, lambda: other.extend(40)]
+
+        def propose_and_lose(optimizer: nr.Optimizer) -> dict[str, Any]:
+            event = propose(optimizer)
+            if rivals:
+                monkeypatch.undo()
+                monkeypatch.setattr(databases, "TURN_SECONDS", 0.1)
+                rivals.pop(0)()
+                monkeypatch.setattr(nr.Optimizer, "propose", propose_and_lose)
+            return event
+
+        monkeypatch.setattr(nr.Optimizer, "propose", propose_and_lose)
+        trial = study.ask()
+    assert trial.number == 1
+    assert trial.decision.pending == 1
+    assert trial.decision.remaining == 39
+    assert [e.kind for e in study.events()] == ["created", "asked", "extended", "asked"]
+
+
+# -- the verbs ------------------------------------------------------------------------------------
+
+
+def test_a_tell_is_idempotent_and_final(study: Study, storage: str) -> None:
+    trial = study.ask()
+    with Study.open(storage, "s") as other:
+        other.tell(trial.number, 1.5)
+        other.tell(trial.number, 1.5)
+    study.tell(trial, 1.5, key="request 7")
+    with pytest.raises(nr.TrialError, match=r"trial 0 was told 1\.5, now 2\.0"):
+        study.tell(trial, 2.0)
+    with pytest.raises(nr.TrialError):
+        study.tell(trial, 1.5, sem=0.1)
+    with pytest.raises(nr.UnknownTrialError, match="trial 7 was never asked"):
+        study.tell(7, 1.0)
+    with pytest.raises(nr.DataError):
+        study.tell(study.ask(), float("nan"))
+    assert [event.kind for event in study.events()] == ["created", "asked", "told", "asked"]
+    assert study.observations == 1
+
+
+@pytest.mark.parametrize("value", [1.5, 2.0])
+def test_of_two_tells_at_once_the_first_wins(
+    study: Study, storage: str, monkeypatch: pytest.MonkeyPatch, value: float
+) -> None:
+    trial = study.ask()
+    append = Journal.append_if
+    with Study.open(storage, "s") as other:
+
+        def append_second(journal: Journal, *args: Any, **options: Any) -> Any:
+            monkeypatch.undo()
+            other.tell(trial, 1.5)
+            return append(journal, *args, **options)
+
+        monkeypatch.setattr(Journal, "append_if", append_second)
+        if value == 1.5:
+            study.tell(trial, value)
+        else:
+            with pytest.raises(nr.TrialError, match="can't be changed"):
+                study.tell(trial, value)
+    assert study.history()[0].value == 1.5
+    assert [event.kind for event in study.events()] == ["created", "asked", "told"]
+
+
+def test_the_key_of_a_tell_is_in_the_log(study: Study) -> None:
+    study.tell(study.ask(), 1.0, sem=0.5, count=3, key="request 7")
+    told = study.events()[-1]
+    assert told.body == {"number": 0, "value": 1.0, "sem": 0.5, "count": 3.0, "key": "request 7"}
+
+
+def test_an_abandoned_trial_may_still_be_told(study: Study, storage: str) -> None:
+    trial, other_trial = study.ask(2)
+    with Study.open(storage, "s") as other:
+        other.abandon(trial)
+    study.abandon(trial)
+    assert study.pending == [other_trial]
+    study.tell(trial, 0.5)
+    with pytest.raises(nr.TrialError, match="told already"):
+        study.abandon(trial)
+    rows = study.history()
+    assert [row.status for row in rows] == ["told", "pending"]
+    assert Counter(event.kind for event in study.events())["abandoned"] == 1
+
+
+def test_abandoned_and_told_at_once(
+    study: Study, storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = study.ask()
+    append = Journal.append_if
+    with Study.open(storage, "s") as other:
+
+        def append_second(journal: Journal, *args: Any, **options: Any) -> Any:
+            monkeypatch.undo()
+            other.tell(trial, 1.5)
+            return append(journal, *args, **options)
+
+        monkeypatch.setattr(Journal, "append_if", append_second)
+        with pytest.raises(nr.TrialError, match="told already"):
+            study.abandon(trial)
+    assert study.history()[0].status == "told"
+
+
+def test_abandon_by_age(study: Study) -> None:
+    old = study.ask(2)
+    time.sleep(0.2)
+    study.tell(old[0], 1.0)
+    young = study.ask()
+    assert study.abandon_older_than(timedelta(hours=1)) == []
+    assert study.abandon_older_than(0.15) == [old[1]]
+    assert study.pending == [young]
+    with pytest.raises(nr.ConfigError, match="age"):
+        study.abandon_older_than(-1)
+
+
+def test_extend(study: Study, storage: str) -> None:
+    study.ask(3)
+    with Study.open(storage, "s") as other:
+        other.extend(40)
+        other.extend(40)
+        assert (study.budget, study.remaining) == (40, 37)
+        with pytest.raises(nr.ConfigError, match="at least 3"):
+            study.extend(2)
+    # The script that created it goes on working, and so does one with the new budget.
+    for budget in 30, 40:
+        Study.open(storage, "s", **SETTINGS | {"budget": budget}).close()
+    with pytest.raises(nr.ConfigError, match=r"budget: 40 there, 35 here \(see extend\)"):
+        Study.open(storage, "s", budget=35)
+
+
+def test_observe(study: Study) -> None:
+    study.observe({"x": 0.5, "kind": "a"}, 1.0)
+    for _ in range(2):
+        study.observe({"x": 0.5, "kind": "b"}, 2.0, sem=0.1, key="from 2019")
+    with pytest.raises(nr.TrialError, match="from 2019"):
+        study.observe({"x": 0.5, "kind": "b"}, 2.1, key="from 2019")
+    with pytest.raises(nr.SpaceError):
+        study.observe({"x": 2.0, "kind": "b"}, 2.0)
+    assert [row.value for row in study.history()] == [1.0, 2.0]
+    assert study.remaining == 30
+    mean, sd = study.predict({"x": 0.5, "kind": "b"})
+    assert 0 < sd
+    assert study.landscape([{"x": 0.5, "kind": "b"}]).mean == pytest.approx([mean])
+
+
+def test_asked_again_with_the_same_key(study: Study, storage: str) -> None:
+    trial = study.ask(key="job 1")
+    pair = study.ask(2, key="job 2")
+    with Study.open(storage, "s") as other:
+        assert other.ask(key="job 1") == trial
+        assert other.ask(2, key="job 2") == pair
+        assert other.ask(3, key="job 2") == [*pair, other.trials[3]]
+    study.tell(trial, 1.0)
+    assert study.ask(key="job 1") == trial
+    assert study.asked == 4
+    for wrong in 0, True, 1.5:
+        with pytest.raises(nr.ConfigError, match="n: need"):
+            study.ask(wrong)  # type: ignore[call-overload]
+
+
+def test_two_at_once_with_the_same_key(
+    study: Study, storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    propose = nr.Optimizer.propose
+    monkeypatch.setattr(databases, "TURN_SECONDS", 0.1)
+    with Study.open(storage, "s") as other:
+        first = []
+
+        def propose_second(optimizer: nr.Optimizer) -> dict[str, Any]:
+            monkeypatch.setattr(nr.Optimizer, "propose", propose)
+            first.append(other.ask(key="job"))
+            return propose(optimizer)
+
+        monkeypatch.setattr(nr.Optimizer, "propose", propose_second)
+        assert study.ask(key="job") == first[0]
+    assert study.asked == 1
+
+
+def test_past_the_budget(file: Path) -> None:
+    with Study.open(file, "s", **SETTINGS | {"budget": 2}) as study:
+        assert work(study) == 2
+        assert work(study) == 0
+        with pytest.raises(nr.BudgetError, match="budget of 2 is spent"):
+            study.ask(within_budget=True)
+        assert study.ask().decision.reason == "exhausted"
+
+
+def test_reading(study: Study) -> None:
+    with pytest.raises(nr.DataError, match="nothing was told"):
+        study.best()
+    work(study, limit=8)
+    trial = study.ask()
+    assert len(study.trials) == study.asked == 9
+    assert study.remaining == 21
+    assert study.observations == 8
+    assert study.direction == "maximize"
+    assert study.space == SPACE
+    assert study.policy == nr.EIC()
+    assert study.pending == [trial]
+    assert study.best().params["kind"] in ("a", "b")
+    assert repr(study).startswith("Study('s' in ")
+    assert PASSWORD not in repr(study) + study.label
+    assert len(study.events(after=2)) == 16
+    now = datetime.now(UTC)
+    assert all(now - event.time < timedelta(minutes=1) for event in study.events())
+
+
+def test_a_snapshot_stands_still(study: Study, storage: str) -> None:
+    work(study, limit=2)
+    snapshot = study.snapshot()
+    assert (snapshot.name, snapshot.seq, len(snapshot.asked_at)) == ("s", 5, 2)
+    assert snapshot.time == study.events()[-1].time
+    work(study, limit=1)
+    assert len(snapshot.optimizer.history()) == 2
+    snapshot.optimizer.tell(snapshot.optimizer.ask(), 1.0)
+    assert study.refresh() == 7
+    with Study.open(storage, "s", read_only=True) as reader:
+        assert reader.history() == study.history()
+        for verb in (lambda: reader.ask(), lambda: reader.extend(50)):
+            with pytest.raises(nr.StorageError, match="read-only"):
+                verb()
+
+
+# -- opening --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "difference"),
+    [
+        ({"direction": "minimize"}, "direction: 'maximize' there, 'minimize' here"),
+        ({"seed": 6}, "seed: 5 there, 6 here"),
+        ({"policy": "gp-ucb"}, "policy: .*'eic'.* there, .*'gp-ucb'.* here"),
+        ({"model": nr.Model.paper()}, "model: .* there, .* here"),
+        ({"n0": 3}, "n0: None there, 3 here"),
+        ({"design": "lhs"}, "design: 'sobol' there, 'lhs' here"),
+        ({"space": nr.Space({"x": nr.Float(0, 2), "z": nr.Int(1, 2)})}, "x: high 1.0 there, 2.0"),
+        ({"space": nr.Space({"x": nr.Float(0, 1)})}, "space: 'kind' only there"),
+        ({"space": nr.Space(dict(reversed(SPACE.parameters.items())))}, "order is x, kind there"),
+    ],
+)
+def test_other_settings_are_an_error_that_shows_them(
+    tmp_path_factory: pytest.TempPathFactory, given: dict[str, Any], difference: str
+) -> None:
+    file = tmp_path_factory.mktemp("study") / "s.db"
+    Study.open(file, "s", **SETTINGS).close()
+    with pytest.raises(nr.ConfigError, match=difference):
+        Study.open(file, "s", **SETTINGS | given)
+    with pytest.raises(nr.ConfigError, match=difference):
+        Study.open(file, "s", **given)
+    Study.open(file, "s", policy=nr.EIC(), design="sobol", model=nr.Model()).close()
+
+
+def test_nothing_is_created_by_mistake(file: Path) -> None:
+    with pytest.raises(nr.StorageError, match="there is no journal"):
+        Study.open(file, "s")
+    with pytest.raises(nr.ConfigError, match="budget"):
+        Study.open(file, "s", space=SPACE, budget=0)
+    with pytest.raises(nr.StorageError, match="there is no journal"):
+        Study.open(file, "s", **SETTINGS, read_only=True)
+    assert not file.exists()
+    Study.open(file, "s", **SETTINGS).close()
+    with pytest.raises(nr.UnknownTrialError, match=r"no study 't' \(studies: s\)"):
+        Study.open(file, "t", budget=10)
+
+
+class Lazy(nr.Random):
+    name = "lazy"
+
+
+def test_a_policy_of_ones_own(file: Path) -> None:
+    with Study.open(file, "s", **SETTINGS, policy=Lazy()) as study:
+        trial = study.ask()
+    with pytest.raises(nr.ConfigError, match="a policy of your own, 'lazy': hand an instance"):
+        Study.open(file, "s")
+    with Study.open(file, "s", policy=Lazy()) as study:
+        assert study.trials == [trial]
+    with pytest.raises(nr.ConfigError, match="policy: .*'lazy'.* there, .*'eic'.* here"):
+        Study.open(file, "s", policy=nr.EIC())
+
+
+def test_a_list_of_points_to_start_with(file: Path) -> None:
+    start = [{"x": 0.25, "kind": "b"}, {"x": 1, "kind": "a"}]
+    for _ in range(2):
+        with Study.open(file, "s", **SETTINGS, design=start) as study:
+            study.ask()
+    assert [trial.params for trial in study._state.optimizer.trials] == start
+
+
+@needs_fork
+def test_creating_at_once(storage: str) -> None:
+    start = PROCESSES.Barrier(4)
+    processes = [PROCESSES.Process(target=create, args=(storage, start)) for _ in range(4)]
+    run_all(processes)
+    with Study.open(storage, "s") as study:
+        assert [event.kind for event in study.events()] == ["created", *["asked"] * 4]
+
+
+def create(url: str, start: Any) -> None:
+    start.wait()
+    with Study.open(url, "s", **SETTINGS) as study:
+        study.ask()
+
+
+def run_all(processes: list[Any]) -> None:
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * len(processes)
+
+
+def test_without_sqlalchemy_only_opening_fails() -> None:
+    code = (
+        "import sys; sys.modules['sqlalchemy'] = None\n"
+        "from noregret import *\n"
+        "try: Study.open('x.db', 's')\n"
+        "except MissingExtraError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "pip install 'noregret[studies]'" in done.stdout
+
+
+# -- many at once ---------------------------------------------------------------------------------
+
+
+def check(study: Study, trials: int) -> None:
+    """Nothing lost, doubled or mixed up, and numbers without gaps."""
+    rows = study.history()
+    assert [row.number for row in rows] == list(range(trials))
+    assert [row.value for row in rows] == [f(row.number or 0, row.params) for row in rows]
+    kinds = Counter(event.kind for event in study.events())
+    assert kinds == {"created": 1, "asked": trials, "told": trials}
+
+
+@needs_fork
+def test_processes_share_a_study(storage: str) -> None:
+    Study.open(storage, "s", **SETTINGS).close()
+    processes = [PROCESSES.Process(target=open_and_work, args=(storage,)) for _ in range(4)]
+    run_all(processes)
+    with Study.open(storage, "s") as study:
+        check(study, 30)
+
+
+def open_and_work(url: str) -> None:
+    with Study.open(url, "s") as study:
+        work(study)
+
+
+def test_threads_share_a_study(study: Study) -> None:
+    done: list[int] = []
+    threads = [threading.Thread(target=lambda: done.append(work(study))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        study.snapshot()
+        time.sleep(0.01)
+    for thread in threads:
+        thread.join()
+    assert sum(done) == 30
+    check(study, 30)
+
+
+@needs_fork
+def test_a_forked_child_goes_on_with_it(study: Study) -> None:
+    work(study, limit=3)
+    enough = threading.Event()
+
+    def keep_busy() -> None:
+        while not enough.is_set():
+            study.refresh()
+
+    thread = threading.Thread(target=keep_busy)
+    thread.start()
+    try:
+        for _ in range(3):
+            process = PROCESSES.Process(target=work, args=(study, 2))
+            process.start()
+            process.join(30)
+            assert process.exitcode == 0
+    finally:
+        enough.set()
+        thread.join()
+    work(study)
+    check(study, 30)
+
+
+@needs_fork
+def test_whoever_freezes_in_his_turn_holds_nobody_up_for_long(
+    storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(databases, "TURN_SECONDS", 0.3)
+    with Study.open(storage, "s", **SETTINGS) as study:
+        with Journal.open(storage) as frozen, frozen.turn("s"):
+            start = time.monotonic()
+            study.ask()
+            assert 0.25 < time.monotonic() - start < 5
+        start = time.monotonic()
+        study.ask()
+        assert time.monotonic() - start < 0.25
+
+
+def test_a_turn_that_the_server_ends_harms_nobody(postgres_url: str) -> None:
+    import psycopg
+
+    with Journal.open(postgres_url) as journal:
+        with journal.turn("s"), psycopg.connect(postgres_url) as conn:
+            conn.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        assert journal.append("s", "n", {}).seq == 1
+
+
+# -- crashes --------------------------------------------------------------------------------------
+
+
+def work_until_killed(url: str, acknowledgements: int) -> None:
+    with Study.open(url, "s") as study:
+        for trial in study:
+            study.tell(trial, f(trial.number, trial.params))
+            os.write(acknowledgements, trial.number.to_bytes(4, "big"))
+
+
+def kill_a_worker(url: str, chance: random.Random) -> list[int]:
+    """Start a worker, kill it, and return the trials whose results it saw acknowledged."""
+    reader, writer = os.pipe()
+    process = PROCESSES.Process(target=work_until_killed, args=(url, writer))
+    process.start()
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        seen = pipe.read(4 * chance.randrange(4))  # 0: it may still be opening the study
+        time.sleep(chance.uniform(0, 0.05))
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        seen += pipe.read()
+    return [int.from_bytes(seen[i : i + 4], "big") for i in range(0, len(seen), 4)]
+
+
+@needs_fork
+@pytest.mark.parametrize("kills", [4, pytest.param(100, marks=pytest.mark.slow)])
+def test_kill_9_loses_no_acknowledged_result(storage: str, kills: int) -> None:
+    chance = random.Random(kills)
+    with Study.open(storage, "s", **SETTINGS | {"budget": 2000}) as study:
+        acknowledged: list[int] = []
+        for _ in range(kills):
+            acknowledged += kill_a_worker(storage, chance)
+            values = {row.number: row.value for row in study.history()}
+            assert list(values) == list(range(len(values)))
+            assert len(study.pending) <= 1
+            for trial in study.pending:
+                study.abandon(trial)
+            survivor = study.ask()  # the study goes on
+            study.tell(survivor, f(survivor.number, survivor.params))
+            acknowledged.append(survivor.number)
+        assert len(set(acknowledged)) == len(acknowledged)
+        rows = {row.number: row for row in study.history()}
+        for number in acknowledged:
+            assert rows[number].value == f(number, rows[number].params)
+        told = sum(row.status == "told" for row in rows.values())
+        # The last one may have been committed and killed before it could say so.
+        assert len(acknowledged) <= told <= len(acknowledged) + kills
+
+
+class StubbornWorker(threading.Thread):
+    """Asks and tells, and each of them again, with its key, until it is acknowledged."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.url = url
+        self.told: list[int] = []
+        self.errors: list[str] = []
+        self.enough = threading.Event()
+
+    def run(self) -> None:
+        with Study.open(self.url, "s") as study:
+            while not self.enough.is_set():
+                key = f"job {len(self.told)}"
+                trial = self.stubbornly(lambda key=key: study.ask(key=key))  # type: ignore[misc]
+                value = f(trial.number, trial.params)
+                self.stubbornly(lambda: study.tell(trial, value))  # noqa: B023 (called at once)
+                self.told.append(trial.number)
+
+    def stubbornly(self, verb: Callable[[], Any]) -> Any:
+        while True:
+            try:
+                return verb()
+            except nr.StorageError as error:
+                self.errors.append(str(error))
+                time.sleep(0.02)
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 60
+        while not condition():
+            assert self.is_alive()
+            assert time.monotonic() < deadline, self.errors
+            time.sleep(0.01)
+
+
+@pytest.mark.parametrize("crashes", [1, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_crashing_server_loses_and_doubles_nothing(
+    postgres: PostgresServer, postgres_url: str, crashes: int
+) -> None:
+    chance = random.Random(crashes)
+    # A long start keeps asks short, so that the crashes meet all parts of the loop.
+    Study.open(postgres_url, "s", **SETTINGS | {"budget": 5000, "n0": 4000}).close()
+    worker = StubbornWorker(postgres_url)
+    worker.start()
+    try:
+        for _ in range(crashes):
+            told, errors = len(worker.told), len(worker.errors)
+            worker.wait_for(lambda told=told: len(worker.told) > told)  # type: ignore[misc]
+            time.sleep(chance.uniform(0, 0.1))
+            postgres.stop("immediate")
+            try:
+                worker.wait_for(lambda errors=errors: len(worker.errors) > errors)  # type: ignore[misc]
+            finally:
+                postgres.start()
+        told = len(worker.told)
+        worker.wait_for(lambda: len(worker.told) > told)
+    finally:
+        worker.enough.set()
+        worker.join()
+    assert worker.told == list(range(len(worker.told)))
+    with Study.open(postgres_url, "s") as study:
+        check(study, len(worker.told))
+    for message in worker.errors:
+        assert message.startswith("PostgreSQL database 'postgres'")
+        assert PASSWORD not in message
+
+
+# -- journals that make no sense ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Wrong:
+    kind: str
+    body: dict[str, Any]
+    complaint: str
+
+
+NOTHING = {"sem": None, "count": 1.0}
+WRONG = [
+    Wrong("danced", {}, "unknown kind 'danced'"),
+    Wrong("told", {"number": 1, "value": 1.0, **NOTHING}, "trial 1 was never asked"),
+    Wrong("told", {"number": 0, "value": 1.0, **NOTHING}, "trial 0 was told before"),
+    Wrong("told", {"number": 0}, "value"),
+    Wrong("told", {"number": "0", "value": 1.0, **NOTHING}, "need a Trial or its number, got '0'"),
+    Wrong("abandoned", {"number": 0}, "trial 0 was told before"),
+    Wrong("extended", {"budget": 0}, "budget: need at least 1"),
+    Wrong("extended", {"budget": "lots"}, "budget: need a whole number"),
+    Wrong("observed", {"params": {"x": 0.5}, "value": 1.0, **NOTHING}, "no value for 'kind'"),
+    Wrong(
+        "observed",
+        {"params": {"x": 0.5, "kind": "a"}, "value": "much", **NOTHING},
+        "value: need a number, got 'much'",
+    ),
+    Wrong("asked", {"number": 5, "params": {}, "decision": {}}, "need number 1, got 5"),
+    Wrong(
+        "asked",
+        {"number": 1, "params": {"x": 7.0, "kind": "a"}, "decision": {}},
+        "x: ",
+    ),
+    Wrong(
+        "asked",
+        {
+            "number": 1,
+            "params": {"x": 0.5, "kind": "a"},
+            "decision": {"reason": "explore", "policy": "eic", "remaining": 3},
+            "fit": {"theta": [0.0, 0.0], "lam2": -1, "omega2": 1},
+        },
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: f"{wrong.kind}-{wrong.complaint[:20]}")
+def test_an_event_that_makes_no_sense(file: Path, wrong: Wrong) -> None:
+    with Study.open(file, "s", **SETTINGS) as study:
+        work(study, limit=1)
+        study.ask()
+        study.abandon(1)
+    with Journal.open(file) as journal:
+        # Trial 1 is taken back, so that the event comes right after trial 0 was told.
+        sql(file, "DELETE FROM noregret_events WHERE study = 's' AND seq > 3")
+        journal.append("s", wrong.kind, wrong.body)
+    before = file.read_bytes()
+    for _ in range(2):
+        with pytest.raises(CorruptJournalError, match="study 's', event 4: ") as raised:
+            Study.open(file, "s", **SETTINGS)
+        assert str(file) in str(raised.value)
+        assert wrong.complaint in str(raised.value)
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        ("{}", "version: need 1, got None"),
+        ('{"version": 2}', "version: need 1, got 2"),
+        ('{"version": 1, "space": {}}', "parameters"),
+    ],
+)
+def test_a_study_without_sound_settings(file: Path, body: str, complaint: str) -> None:
+    Study.open(file, "s", **SETTINGS).close()
+    sql(file, f"UPDATE noregret_events SET body = '{body}' WHERE study = 's'")
+    with pytest.raises(CorruptJournalError, match="study 's', event 1: ") as raised:
+        Study.open(file, "s", **SETTINGS)
+    assert complaint in str(raised.value)
+
+
+def test_a_study_that_begins_with_something_else(storage: str) -> None:
+    with Journal.open(storage) as journal:
+        journal.append("s", "told", {})
+        with pytest.raises(CorruptJournalError, match=r"event 1: .*'created', not 'told'"):
+            Study.open(storage, "s", **SETTINGS)
+        assert journal.last_seq("s") == 1
+
+
+def test_an_older_journal_restored_under_an_open_study(file: Path) -> None:
+    with Study.open(file, "s", **SETTINGS) as study:
+        work(study, limit=2)
+        sql(file, "DELETE FROM noregret_events WHERE study = 's' AND seq > 3")
+        with pytest.raises(CorruptJournalError, match="event 5: missing, although it was read"):
+            study.ask()
+
+
+def sql(file: Path, statement: str) -> None:
+    with closing(sqlite3.connect(file)) as conn, conn:
+        conn.execute(statement)
+
+
+# -- time and age ---------------------------------------------------------------------------------
+
+REPLAY = """
+import sys, time
+import noregret as nr
+from noregret.journal import Journal
+start = time.process_time()
+with nr.Study.open(sys.argv[1], "s") as study:
+    print(time.process_time() - start, study.observations)
+"""
+
+
+def test_two_thousand_events_are_replayed_within_a_second(file: Path) -> None:
+    space = nr.Space({f"x{i}": nr.Float(0.0, 1.0) for i in range(6)})
+    optimizer = nr.Optimizer(space, 1000, n0=1000)
+    Study.open(file, "s", space=space, budget=1000, n0=1000).close()
+    for trial in optimizer:
+        optimizer.tell(trial, float(trial.number))
+    insert(file, optimizer.events)
+    times = []
+    for _ in range(3):
+        command = [sys.executable, "-c", REPLAY, str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        seconds, told = done.stdout.split()
+        assert told == "1000"
+        times.append(float(seconds))
+    assert min(times) < 1.0
+
+
+def insert(file: Path, events: list[dict[str, Any]]) -> None:
+    """Behind the journal's back: two thousand durable commits take ten seconds."""
+    rows = []
+    for seq, event in enumerate(events, start=2):
+        body = {name: value for name, value in event.items() if name != "kind"}
+        when = "2026-01-02T03:04:05.678901+00:00"
+        rows.append(("s", seq, when, event["kind"], 1, json.dumps(body), str(seq)))
+    with closing(sqlite3.connect(file)) as conn, conn:
+        conn.executemany("INSERT INTO noregret_events VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+
+
+def test_a_study_of_release_0_1_goes_on(file: Path) -> None:
+    dump = Path(__file__).parent / "assets" / "study-v1.sql"
+    with closing(sqlite3.connect(file)) as conn:
+        conn.executescript(dump.read_text())
+    with Study.open(file, "clinic") as study:
+        rows = study.history()
+        assert [row.status for row in rows[:3]] == ["observed", "told", "told"]
+        assert Counter(row.status for row in rows) == {
+            "observed": 1,
+            "told": 12,
+            "abandoned": 1,
+            "pending": 1,
+        }
+        assert study.budget == 24
+        assert study.best().params["drug"] == "B"
+        assert any(trial.decision.refitted for trial in study.trials)
+        study.tell(study.pending[0], 0.5)
+        assert study.ask().number == 14

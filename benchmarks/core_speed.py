@@ -248,7 +248,7 @@ def report(lines: list[Line]) -> str:
             "# Speed of the numeric core",
             "",
             "Written by `make bench` (`benchmarks/core_speed.py`), which fails if a bar is missed.",
-            "Each ratio is of two CPU times of one run, taken in turns, the best of some rounds each.",
+            "Each ratio is of two CPU times of one run, in turns, the best of some rounds each.",
             "",
             *(f"- {fact}" for fact in facts),
             "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from math import exp, inf, isclose, log, nan, sqrt
 
@@ -433,6 +434,44 @@ def test_an_own_kernel_can_be_fitted() -> None:
     assert isinstance(found.hyper.kernel, Sum)
 
 
+def test_fixed_parameters_are_not_fitted() -> None:
+    model = Model.fixed(SE((0.3,)), lam2=0.2, omega2=4.0)
+    start = model.start(["continuous"])
+    assert start == Hyper(SE((0.3,)), 0.2, 4.0, None)
+    found = fit(wiggles(), start, model)
+    assert found.ok
+    assert found.hyper is start
+    assert found.evaluations == 0
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "se",
+        Matern((0.1, 1 / 3), None, 0.7),
+        Product((SE((0.3,), (0,)), Sum((Hamming((1.0,), (1,)), SE((0.1,), (2,))), (0.1, 0.7)))),
+    ],
+)
+def test_a_model_there_and_back_through_json(kernel: str | Kernel) -> None:
+    for model in (
+        Model(kernel, noise_prior=(-1 / 3, 0.5), growth=0.3),
+        Model.fixed(kernel, 1 / 7, 1 / 9),
+    ):
+        assert Model.from_json(json.loads(json.dumps(model.to_json()))) == model
+
+
+def test_a_kernel_that_json_does_not_know() -> None:
+    class Own(SE):
+        """Nobody else's."""
+
+    with pytest.raises(ConfigError, match="can't be written as JSON"):
+        Model(Own((0.5,))).to_json()
+    data = Model(SE((0.5,))).to_json()
+    data["kernel"]["name"] = "Cubic"
+    with pytest.raises(ConfigError, match=r"need one of SE, .* got 'Cubic'"):
+        Model.from_json(data)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -441,6 +480,8 @@ def test_an_own_kernel_can_be_fitted() -> None:
         ({"method": "mcmc"}, "method: need .* got 'mcmc'"),
         ({"growth": -0.1}, "growth: need .* got -0.1"),
         ({"growth": nan}, "growth: need .* got nan"),
+        ({"lam2": 0.0}, "lam2: need a positive number, got 0.0"),
+        ({"omega2": inf}, "omega2: need a positive number, got inf"),
     ],
 )
 def test_bad_settings_are_named(arguments: dict[str, object], message: str) -> None:

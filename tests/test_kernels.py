@@ -238,6 +238,20 @@ def test_smoother_and_smoother_is_the_squared_exponential() -> None:
     assert gaps[2] < 0.02
 
 
+# --- Sum ------------------------------------------------------------------------------------------
+
+
+def test_the_weights_of_a_sum_are_shares_and_keep_every_digit() -> None:
+    assert Sum((SE((0.5,)), SE((0.7,))), (3, 1)).weights == (0.75, 0.25)
+    assert Sum((SE((0.5,)), SE((0.7,)))).weights == (0.5, 0.5)
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        parts = tuple(SE((float(scale),)) for scale in rng.uniform(0.1, 1.0, 5))
+        kernel = Sum(parts, tuple(rng.uniform(0.01, 10.0, 5).tolist()))
+        assert Sum(parts, kernel.weights).weights == kernel.weights
+        assert kernel.with_theta(kernel.theta).weights == kernel.weights  # type: ignore[attr-defined]
+
+
 # --- Hamming --------------------------------------------------------------------------------------
 
 

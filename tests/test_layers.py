@@ -13,13 +13,14 @@ SOURCE = Path(__file__).parents[1] / "src" / "noregret"
 # The lowest first. A package (experiments, …) is one room: its modules may import each other.
 LAYERS = [
     {"errors"},
-    {"scales", "parameters", "space", "numerics"},
+    {"scales", "parameters", "space", "numerics", "checks"},
     {"design", "kernels", "decision"},
     {"gp"},
     {"fit"},
-    {"theory"},
+    {"theory", "surrogate"},
     {"policies"},
     {"maximise"},
+    {"deciding"},
     {"optimizer"},
     {"loop"},
     {"plotting", "databases"},

@@ -19,8 +19,21 @@ PINNED = {
         "TrialError",
         "UnknownTrialError",
     ],
-    "space": ["Categorical", "Float", "Int", "Ordinal", "Space"],
-    "study": ["Study"],
+    "space": ["Categorical", "Float", "Int", "Ordinal", "Scalar", "Space"],
+    "ask and tell": ["Best", "Decision", "Landscape", "Optimizer", "Row", "Study", "Trial"],
+    "one call": ["Result", "maximize", "minimize"],
+    "model": ["Model"],
+    "policies": [
+        "AEI",
+        "EI",
+        "EIC",
+        "GPTS",
+        "GPUCB",
+        "EINguyen",
+        "ExploreThenCommit",
+        "Policy",
+        "Random",
+    ],
     "package": ["__version__"],
 }
 

@@ -153,6 +153,7 @@ class Landscape:
     sd: Array
     expected_improvement: Array
     evaluation_cost: Array
+    z: Array  # (mean - incumbent) / sd, larger is better
     feasible: NDArray[np.bool_]  # the policy's gate lets the point pass
     incumbent: float
 

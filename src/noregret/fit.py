@@ -160,14 +160,14 @@ class Fit:
 def refit_due(
     observations: tuple[int, int], points: tuple[int, int], surprise: float, growth: float
 ) -> bool:
-    """When to fit again, from the counts (at the last fit, now) of observations and of distinct points.
+    """When to fit again, from counts (at the last fit, now) of observations and distinct points.
 
-    A new point tells about the function's shape, a replicate hardly does, and the price of a fit grows
-    with the points.  So: at every new point up to 60 of them, then whenever the points beyond 50 have
-    grown by the share `growth`; and whenever the observations have.
-    At once, too, if the new observations don't fit: `surprise` is the sum of their squared standardised
-    prediction errors, whose mean were `new` and whose variance 2 `new` if the model were right; three
-    sd above that is too much.
+    A new point tells about the function's shape, a replicate hardly does, and the price of a fit
+    grows with the points.  So, at growth 0.1: at every new point up to 60 of them, then whenever
+    they have grown by the share `growth` of those beyond 50; and whenever the observations have
+    grown by that share.  At once, too, if the new observations don't fit: `surprise` is the sum of
+    their squared standardised prediction errors, whose mean were `new` and whose variance 2 `new`
+    if the model were right; three sd above that is too much.
     """
     new = observations[1] - observations[0]
     if new <= 0:

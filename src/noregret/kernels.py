@@ -387,7 +387,10 @@ class Sum(Kernel):
         weights = _positive("weights", self.weights or (1.0,) * len(self.parts))
         if len(weights) != len(self.parts):
             raise ConfigError(f"weights: need one per part, got {self.weights}")
-        object.__setattr__(self, "weights", tuple(w / sum(weights) for w in weights))
+        total = sum(weights)
+        if abs(total - 1.0) > 1e-12:  # done once: a second time would change the last digit
+            weights = tuple(w / total for w in weights)
+        object.__setattr__(self, "weights", weights)
 
     @property
     def theta(self) -> Array:

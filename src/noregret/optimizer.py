@@ -12,59 +12,34 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Literal, overload
 
 import numpy as np
 
 from noregret import design as designs
+from noregret.checks import checked_result, whole
+from noregret.deciding import Situation, draw
 from noregret.decision import Best, Decision, Landscape, Row, Trial
 from noregret.errors import (
     ConfigError,
-    DataError,
     NoRegretError,
     StorageError,
     TrialError,
     UnknownTrialError,
 )
-from noregret.fit import Model, fit, refit_due
-from noregret.gp import GP, Data, Hyper
+from noregret.fit import Model
 from noregret.kernels import Kernel
-from noregret.maximise import maximise, same_point
-from noregret.numerics import Array, h
-from noregret.policies import EIC, Context, Policy, make_policy, mean_score
+from noregret.numerics import Array
+from noregret.policies import EIC, Policy, make_policy
 from noregret.space import Scalar, Space
+from noregret.surrogate import Surrogate, Told
 from noregret.theory import noise_ratio, omega_scale
 
 Direction = Literal["maximize", "minimize"]
 Event = dict[str, Any]
 _VERSION = 1
 _DESIGNS = ("sobol", "lhs", "grid")
-_LARGEST = 1e100  # of a number that may be told: its square must not overflow
-_LEAST_SCALE = 1e-100  # nor may the square of the unit vanish
-
-
-@dataclass(frozen=True)
-class _Fitted:
-    """The hyper-parameters in use, the scale they hold for, and what they were fitted to."""
-
-    hyper: Hyper
-    shift: float
-    scale: float
-    at: int  # observations
-    points: int  # distinct ones among them
-    ok: bool = True
-
-
-@dataclass(frozen=True, eq=False)
-class _Surrogate:
-    """The posterior in use: built at a fit, then shown one observation after the other."""
-
-    fitted: _Fitted | None = None
-    source: dict[str, Any] | None = None  # the JSON of `fitted`, here as in a replay
-    gp: GP | None = None
-    included: int = 0  # observations that gp has seen
-    surprise: float = 0.0  # of those since the fit, see `fit.refit_due`
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,18 +50,6 @@ class _Record:
     value: float | None = None
     sem: float | None = None
     count: float | None = None
-
-
-@dataclass(frozen=True)
-class _Tally:
-    """What was told of one point, added up."""
-
-    results: int = 0
-    weight: float = 0.0
-    total: float = 0.0
-
-    def plus(self, y: float, weight: float) -> _Tally:
-        return _Tally(self.results + 1, self.weight + weight, self.total + weight * y)
 
 
 class Optimizer:
@@ -116,15 +79,15 @@ class Optimizer:
         if not isinstance(space, Space):
             raise ConfigError(f"space: need a Space, got {space!r}")
         self.space = space
-        self.budget = self._first_budget = _whole("budget", budget, least=1)
-        self.seed = _whole("seed", seed, least=0)
+        self.budget = self._first_budget = whole("budget", budget, least=1)
+        self.seed = whole("seed", seed, least=0)
         self.policy = make_policy(policy)
         if direction not in ("maximize", "minimize"):
             raise ConfigError(f"direction: need 'maximize' or 'minimize', got {direction!r}")
         self.direction = direction
         self.model = model if model is not None else Model()
         self._design_name = design if isinstance(design, str) else [dict(p) for p in design]
-        self._n0 = None if n0 is None else _whole("n0", n0, least=1)
+        self._n0 = None if n0 is None else whole("n0", n0, least=1)
         self._design = self._start_points()
         self._sign = 1.0 if direction == "maximize" else -1.0
         self._records: list[_Record] = []
@@ -133,13 +96,8 @@ class Optimizer:
         self._known: set[bytes] = set()  # points that others chose
         self._rows: list[Row] = []  # prior data, as told
         self._log: list[Event] = []
-        self._data = Data.empty(space.dim)  # signed, unscaled
-        # x, y, weight, variance, in the order in which they were told
-        self._told: list[tuple[Array, float, float, float | None]] = []
-        self._tally: dict[bytes, _Tally] = {}  # by point
-        self._luckiest = -math.inf
-        self._surrogate = _Surrogate()
-        self._proposed: tuple[Event | None, _Surrogate] = (None, self._surrogate)
+        self._surrogate = Surrogate.empty(self.model, space.kinds)
+        self._proposed: tuple[Event | None, Surrogate] = (None, self._surrogate)
 
     @classmethod
     def theorem1(
@@ -163,7 +121,7 @@ class Optimizer:
         """
         scale = omega_scale(B, R, delta) if c is None else c
         policy = EIC(merge=False, omega_scale=scale, delta=delta)
-        model = Model.fixed(kernel, noise_ratio(_whole("budget", budget, least=1)))
+        model = Model.fixed(kernel, noise_ratio(whole("budget", budget, least=1)))
         return cls(space, budget, seed=seed, policy=policy, design="grid", model=model)
 
     # -- the verbs ---------------------------------------------------------------------------------
@@ -178,7 +136,7 @@ class Optimizer:
         Past the budget it serves the best point and says so.
         """
         if n is not None:
-            return [self.ask() for _ in range(_whole("n", n, least=1))]
+            return [self.ask() for _ in range(whole("n", n, least=1))]
         event = self.propose()
         self.apply(event)
         return self._records[-1].trial
@@ -192,7 +150,7 @@ class Optimizer:
         abandoned may still be told.
         """
         record = self._record(trial)
-        value, sem, count = _checked_result(value, sem, count)
+        value, sem, count = checked_result(value, sem, count)
         if record.status == "told":
             if (record.value, record.sem, record.count) == (value, sem, count):
                 return
@@ -219,7 +177,7 @@ class Optimizer:
         count: float = 1,
     ) -> None:
         """A result that was known before; it costs no budget."""
-        value, sem, count = _checked_result(value, sem, count)
+        value, sem, count = checked_result(value, sem, count)
         known = self.space.validate(params)
         self.apply(
             {"kind": "observed", "params": known, "value": value, "sem": sem, "count": count}
@@ -251,7 +209,7 @@ class Optimizer:
 
     def extend(self, budget: int) -> None:
         """A new total budget, which may not be less than what was asked already."""
-        budget = _whole("budget", budget, least=max(1, len(self._records)))
+        budget = whole("budget", budget, least=max(1, len(self._records)))
         if budget != self.budget:
             self.apply({"kind": "extended", "budget": budget})
 
@@ -277,7 +235,7 @@ class Optimizer:
 
     @property
     def observations(self) -> int:
-        return len(self._told)
+        return len(self._surrogate.told)
 
     @property
     def events(self) -> list[Event]:
@@ -286,47 +244,33 @@ class Optimizer:
 
     def best(self) -> Best:
         """The visited point with the best posterior mean, with a 95 % interval."""
-        gp, fitted = self._current()
+        situation = self._situation()
+        gp, surrogate = situation.gp, situation.surrogate
         mu, sigma = gp.at_data
         row = int(np.argmax(mu))
-        x = gp.data.x[row]
-        half = 1.96 * gp.omega * float(sigma[row]) * fitted.scale
-        mean = self._user(float(mu[row]), fitted)
-        here = self._tally[x.tobytes()]
+        x, mean = gp.data.x[row], situation.user(float(mu[row]))
+        half = 1.96 * gp.omega * float(sigma[row]) * situation.fitted.scale
         return Best(
             params=self.space.decode(x),
             mean=mean,
             low=mean - half,
             high=mean + half,
-            count=here.results,
-            sample_mean=self._sign * here.total / here.weight,
-            luckiest=self._sign * self._luckiest,
+            count=surrogate.times_told(x),
+            sample_mean=self._sign * surrogate.sample_mean(x),
+            luckiest=self._sign * surrogate.luckiest,
         )
 
     def predict(self, params: Mapping[str, Scalar]) -> tuple[float, float]:
         """Posterior mean and sd of f at a point."""
-        gp, fitted = self._current()
-        mu, sigma = gp.posterior(self.space.encode(params)[None, :])
-        return self._user(float(mu[0]), fitted), gp.omega * float(sigma[0]) * fitted.scale
+        situation = self._situation()
+        mu, sigma = situation.gp.posterior(self.space.encode(params)[None, :])
+        sd = situation.gp.omega * float(sigma[0]) * situation.fitted.scale
+        return situation.user(float(mu[0])), sd
 
     def landscape(self, points: Sequence[Mapping[str, Scalar]]) -> Landscape:
         """What the policy would weigh at these points, were it to decide now, by the last fit."""
-        gp, fitted = self._current()
-        plain = Decision("explore", self.policy.name, max(1, self.remaining))
-        rng = np.random.default_rng([self.seed, len(self._records)])
-        context = self._context(gp, fitted, plain, rng)
-        mu, sigma = context.gp.posterior(np.array([self.space.encode(p) for p in points]))
-        xi, s, unit = self.policy.xi(context), self.policy.omega(context) * sigma, fitted.scale
-        z = (mu - xi) / s
-        threshold = self.policy.threshold(context)
-        return Landscape(
-            mean=self._sign * (mu * unit + fitted.shift),
-            sd=gp.omega * sigma * unit,
-            expected_improvement=s * h(z) * unit,
-            evaluation_cost=s * h(-z) * unit / context.remaining,
-            feasible=z >= (-np.inf if threshold is None else threshold),
-            incumbent=self._user(xi, fitted),
-        )
+        situation = replace(self._situation(), remaining=max(1, self.remaining))
+        return situation.landscape(np.array([self.space.encode(p) for p in points]))
 
     def history(self) -> list[Row]:
         """Prior data and trials; `[row.flat() for row in ...]` is what pandas.DataFrame takes."""
@@ -338,9 +282,9 @@ class Optimizer:
 
     def copy(self) -> Optimizer:
         """The same state; what happens to one of them does not change the other."""
-        twin = copy.copy(self)  # whatever is inside the lists is frozen
-        for name in ("_records", "_rows", "_log", "_told"):
-            setattr(twin, name, list(getattr(self, name)))
+        twin = copy.copy(self)  # whatever is inside these is frozen
+        for name in ("_records", "_waiting", "_known", "_rows", "_log"):
+            setattr(twin, name, copy.copy(getattr(self, name)))
         return twin
 
     def to_json(self) -> str:
@@ -400,21 +344,16 @@ class Optimizer:
 
         May fit the model; the event then carries the fit.
         """
-        number = len(self._records)
-        kept = self._surrogate
-        try:
-            x, decision = self._decide(number)
-            event: Event = {
-                "kind": "asked",
-                "number": number,
-                "params": self.space.decode(x),
-                "decision": decision.to_json(),
-            }
-            if decision.refitted:
-                event["fit"] = self._surrogate.source
-            self._proposed = (event, self._surrogate)  # once applied, nothing is computed again
-        finally:
-            self._surrogate = kept  # one that nobody applies, or was interrupted, leaves no trace
+        surrogate, x, decision = self._decide()
+        event: Event = {
+            "kind": "asked",
+            "number": len(self._records),
+            "params": self.space.decode(x),
+            "decision": decision.to_json(),
+        }
+        if decision.refitted:
+            event["fit"] = surrogate.source
+        self._proposed = (event, surrogate)  # once applied, nothing is computed again
         return event
 
     def apply(self, event: Event) -> None:
@@ -442,10 +381,12 @@ class Optimizer:
             self.space.validate(event["params"]),
             Decision.from_json(event["decision"]),
         )
-        if event == self._proposed[0]:  # ours, perhaps back from a journal
-            self._surrogate = self._proposed[1]
+        proposed, surrogate = self._proposed
+        # Ours, perhaps back from a journal, and nothing was told since.
+        if event == proposed and len(surrogate.told) == len(self._surrogate.told):
+            self._surrogate = surrogate
         elif "fit" in event:
-            self._surrogate = self._surrogate_from(event["fit"])
+            self._surrogate = self._surrogate.with_fit(event["fit"])
         self._proposed = (None, self._surrogate)
         self._records.append(_Record(trial, x))
         self._waiting[trial.number] = self._records[-1]
@@ -478,226 +419,51 @@ class Optimizer:
         self._waiting.pop(record.trial.number, None)
 
     def _on_extended(self, event: Event) -> None:
-        self.budget = _whole("budget", event["budget"], least=max(1, len(self._records)))
-
-    # -- the model ---------------------------------------------------------------------------------
+        self.budget = whole("budget", event["budget"], least=max(1, len(self._records)))
 
     def _learn(self, x: Array, event: Event) -> tuple[float, float | None, float]:
-        """Add an event's result to the data; the posterior is shown it when it is asked for."""
-        value, sem, weight = _checked_result(event["value"], event["sem"], event["count"])
-        y, variance = self._sign * value, None if sem is None else sem**2
-        self._data, _ = self._data.add(x, y, weight, variance)
-        self._told.append((x, y, weight, variance))
-        point = x.tobytes()
-        self._tally[point] = self._tally.get(point, _Tally()).plus(y, weight)
-        self._luckiest = max(self._luckiest, y)
-        return value, sem, weight
-
-    def _caught_up(self, surrogate: _Surrogate) -> _Surrogate:
-        """Shown the observations that it has not seen, with a note of how surprising they were."""
-        gp, fitted, surprise = surrogate.gp, surrogate.fitted, surrogate.surprise
-        assert gp is not None
-        assert fitted is not None
-        for x, y, weight, variance in self._told[surrogate.included :]:
-            y = (y - fitted.shift) / fitted.scale
-            if variance is not None:
-                variance /= fitted.scale**2
-            mu, sigma = gp.posterior(x[None, :])
-            noise = gp.hyper.lam2 * gp.hyper.omega2 / weight if variance is None else variance
-            expected = gp.hyper.omega2 * float(sigma[0]) ** 2 + noise
-            surprise += (y - float(mu[0])) ** 2 / expected
-            gp = gp.add(x, y, weight, variance)
-        return replace(surrogate, gp=gp, included=len(self._told), surprise=surprise)
-
-    def _current(self) -> tuple[GP, _Fitted]:
-        """The posterior of everything told, under the parameters last fitted (or none yet)."""
-        if not self._told:
-            raise DataError("nothing was told yet")
-        fitted = self._surrogate.fitted
-        if fitted is None:
-            fitted = self._start_fit()
-            return GP.of(self._data.standardised(fitted.shift, fitted.scale), fitted.hyper), fitted
-        if self._surrogate.gp is None:
-            # From the observations of the fit, then one by one: the operations, and so the bits, of
-            # the process that made the fit.
-            data = self._data if fitted.at == len(self._told) else self._data_until(fitted.at)
-            gp = GP.of(data.standardised(fitted.shift, fitted.scale), fitted.hyper)
-            self._surrogate = replace(self._surrogate, gp=gp, included=fitted.at)
-        if self._surrogate.included < len(self._told):
-            self._surrogate = self._caught_up(self._surrogate)
-        assert self._surrogate.gp is not None
-        return self._surrogate.gp, fitted
-
-    def _data_until(self, count: int) -> Data:
-        data = Data.empty(self.space.dim)
-        for x, y, weight, variance in self._told[:count]:
-            data, _ = data.add(x, y, weight, variance)
-        return data
-
-    def _start_fit(self) -> _Fitted:
-        shift, scale = self._scaling()
-        start, points = self.model.start(self.space.kinds), len(self._data)
-        return _Fitted(start, shift, scale, len(self._told), points, ok=False)
-
-    def _scaling(self) -> tuple[float, float]:
-        """Shift and scale that give the data unit spread; a zero-mean model must not be shifted."""
-        if self.model.method == "fixed":
-            return 0.0, 1.0
-        y = np.array([entry[1] for entry in self._told])
-        shift = 0.0 if self.model.mean == "zero" else float(y.mean())
-        scale = float(np.sqrt(np.mean((y - shift) ** 2)))
-        if not scale > 1e-12 * float(np.abs(y).max()):
-            scale = float(np.abs(y).max())
-        return shift, max(scale, _LEAST_SCALE)
-
-    def _refit_if_due(self) -> bool:
-        fitted, told = self._surrogate.fitted, len(self._told)
-        if fitted is not None:
-            self._current()
-            counts = (fitted.at, told), (fitted.points, len(self._data))
-            due = refit_due(*counts, self._surrogate.surprise, self.model.growth)
-            if not due or self.model.method == "fixed":
-                return False
-        shift, scale = self._scaling()
-        before = fitted.hyper if fitted else self.model.start(self.space.kinds)
-        result = fit(self._data.standardised(shift, scale), before, self.model)
-        self._surrogate = self._surrogate_from(
-            {
-                "theta": result.hyper.kernel.theta.tolist(),
-                "lam2": result.hyper.lam2,
-                "omega2": result.hyper.omega2,
-                "shift": shift,
-                "scale": scale,
-                "at": told,
-                "points": len(self._data),
-                "ok": result.ok,
-            }
-        )
-        return True
-
-    def _surrogate_from(self, source: dict[str, Any]) -> _Surrogate:
-        """From JSON, also right after the fit: a way through logarithms may change last bits."""
-        numbers = {name: float(source[name]) for name in ("lam2", "omega2", "shift", "scale")}
-        at, points = int(source["at"]), int(source["points"])
-        positive = min(numbers["lam2"], numbers["omega2"], numbers["scale"]) > 0
-        if not positive or not 0 <= at <= len(self._told):
-            raise StorageError(f"event 'asked': no fit of {len(self._told)} results: {source!r}")
-        start = self.model.start(self.space.kinds)
-        hyper = replace(
-            start,
-            kernel=start.kernel.with_theta(np.array(source["theta"])),
-            lam2=numbers["lam2"],
-            omega2=numbers["omega2"],
-        )
-        ok = bool(source["ok"])
-        fitted = _Fitted(hyper, numbers["shift"], numbers["scale"], at, points, ok)
-        return _Surrogate(fitted, source)
+        value, sem, count = checked_result(event["value"], event["sem"], event["count"])
+        told = Told(x, self._sign * value, count, None if sem is None else sem**2)
+        self._surrogate = self._surrogate.learn(told)
+        return value, sem, count
 
     # -- deciding ----------------------------------------------------------------------------------
 
-    def _decide(self, number: int) -> tuple[Array, Decision]:
-        rng = np.random.default_rng([self.seed, number])
-        remaining = self.budget - number
-        plain = Decision("design", self.policy.name, max(0, remaining), len(self._waiting))
+    def _decide(self) -> tuple[Surrogate, Array, Decision]:
+        """The next point and its reasons, and what is believed with the fit made for it, if any."""
+        rng = np.random.default_rng([self.seed, len(self._records)])
+        plain = Decision("design", self.policy.name, self.remaining, len(self._waiting))
         # Prior data count towards a start of ours; points that the user listed are tried anyway.
         known = len(self._known) if isinstance(self._design_name, str) else 0
-        if remaining > 0 and self._started + known < len(self._design):
-            return self._design[self._started], plain
-        if not self._told:  # nothing to learn from yet
-            return self._draw(rng), plain if remaining > 0 else replace(plain, reason="exhausted")
-        refitted = self._refit_if_due()
-        return self._choose(replace(plain, refitted=refitted), rng)
+        if self.remaining and self._started + known < len(self._design):
+            return self._surrogate, self._design[self._started], plain
+        if not self._surrogate.told:  # nothing to learn from yet
+            reason = "design" if self.remaining else "exhausted"
+            return self._surrogate, draw(self.space, rng), replace(plain, reason=reason)
+        fresh = self._surrogate.refit_if_due()
+        refitted = fresh.source is not self._surrogate.source
+        situation = self._situation(fresh, rng)
+        x, decision = situation.decide(replace(plain, refitted=refitted))
+        return situation.surrogate, x, decision
 
-    def _choose(self, plain: Decision, rng: np.random.Generator) -> tuple[Array, Decision]:
-        gp, fitted = self._current()
-        context = self._context(gp, fitted, plain, rng)
-        merged = False
-        if plain.remaining == 0:
-            row: int | None = context.incumbent_row
-            x = gp.data.x[row]
-        else:
-            x, row, merged = self._search(context)
-        decision = self._explain(context, fitted, x, row, plain)
-        return x, replace(decision, merged=merged)
-
-    def _context(
-        self, gp: GP, fitted: _Fitted, plain: Decision, rng: np.random.Generator
-    ) -> Context:
-        rows = len(gp.data)
-        for record in self._waiting.values():
-            mu, _ = gp.posterior(record.x[None, :])
-            gp = gp.add(record.x, float(mu[0]))
-
-        def domain_best() -> float:
-            found = maximise(mean_score(gp), self.space, gp.data.x[:rows], rng)
-            return float(found.value)
-
-        return Context(
-            gp=gp,
-            rows=rows,
+    def _situation(
+        self, surrogate: Surrogate | None = None, rng: np.random.Generator | None = None
+    ) -> Situation:
+        current = (surrogate or self._surrogate).current()
+        if surrogate is None and current.source is not None:
+            self._surrogate = current  # its posterior need not be caught up again
+        return Situation(
+            policy=self.policy,
+            space=self.space,
+            surrogate=current,
+            waiting=tuple(record.x for record in self._waiting.values()),
             asked=len(self._records),
-            remaining=max(1, plain.remaining),
-            best_observation=(self._luckiest - fitted.shift) / fitted.scale,
-            unit=fitted.scale,
-            rng=rng,
-            draw=lambda: self._draw(rng),
-            domain_best=domain_best,
+            remaining=self.remaining,
+            sign=self._sign,
+            rng=rng or np.random.default_rng([self.seed, len(self._records)]),
         )
-
-    def _search(self, context: Context) -> tuple[Array, int | None, bool]:
-        """The policy's point, the sampled row that it is, if any, and whether it was merged."""
-        sampled = context.gp.data.x[: context.rows]
-        shortcut = self.policy.shortcut(context)
-        if shortcut is not None:
-            same = np.flatnonzero((sampled == shortcut).all(axis=1))
-            return shortcut, int(same[0]) if len(same) else None, False
-        score = self.policy.score(context)
-        found = maximise(score, self.space, sampled, context.rng)
-        if not found.feasible:  # Algorithm 1's else-branch; xi = max mu(x_i) never comes here
-            best = context.incumbent_row
-            return sampled[best], best, False
-        row = self.policy.settle(context, found.value)
-        if row is not None:
-            return sampled[row], row, False
-        if found.row is None and self.policy.merge:
-            row = same_point(score, context.gp, found.x, context.rows, context.remaining)
-            if row is not None:
-                return sampled[row], row, True
-        return found.x, found.row, False
-
-    def _explain(
-        self, context: Context, fitted: _Fitted, x: Array, row: int | None, plain: Decision
-    ) -> Decision:
-        gp, unit = context.gp, fitted.scale
-        mu, sigma = gp.posterior(x[None, :])
-        xi, s = self.policy.xi(context), self.policy.omega(context) * float(sigma[0])
-        z = (float(mu[0]) - xi) / s
-        gain, loss = (float(v) for v in s * h(np.array([z, -z])))
-        reason = "resample" if row is not None else "exploit" if z >= 0 else "explore"
-        return replace(
-            plain,
-            reason=reason if plain.remaining > 0 else "exhausted",
-            mean=self._user(float(mu[0]), fitted),
-            sd=gp.omega * float(sigma[0]) * unit,
-            incumbent=self._user(xi, fitted),
-            expected_improvement=gain * unit,
-            expected_loss=loss * unit,
-            evaluation_cost=loss * unit / context.remaining,
-            gate=self.policy.threshold(context),
-            z=z,
-            tried=self._tally.get(x.tobytes(), _Tally()).results,
-            noise_sd=gp.noise_sd * unit,
-            fit_ok=fitted.ok,
-            jitter=gp.factor.jitter,
-        )
-
-    def _draw(self, rng: np.random.Generator) -> Array:
-        return np.asarray(self.space.spread(rng.random((1, self.space.dim)))[0])
 
     # -- small things ------------------------------------------------------------------------------
-
-    def _user(self, value: float, fitted: _Fitted) -> float:
-        return self._sign * (value * fitted.scale + fitted.shift)
 
     def _record(self, trial: Trial | int) -> _Record:
         number = trial.number if isinstance(trial, Trial) else trial
@@ -758,37 +524,3 @@ def _default_start(budget: int, dim: int) -> int:
     would have paid for more.
     """
     return max(1, min(max(2 * dim + 2, math.ceil(math.sqrt(budget))), budget // 4))
-
-
-def _whole(name: str, value: object, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise ConfigError(f"{name}: need a whole number, got {value!r}")
-    if value < least:
-        raise ConfigError(f"{name}: need at least {least}, got {value!r}")
-    return int(value)
-
-
-def _checked_result(value: object, sem: object, count: object) -> tuple[float, float | None, float]:
-    number = _finite("value", value)
-    error = None if sem is None else _finite("sem", sem)
-    if error is not None and not error >= _LEAST_SCALE:
-        raise DataError(f"sem: need a positive standard error, got {sem!r}")
-    weight = _finite("count", count)
-    if not weight > 0:
-        raise DataError(f"count: need a positive number of evaluations, got {count!r}")
-    return number, error, weight
-
-
-def _finite(name: str, value: object) -> float:
-    if isinstance(value, np.ndarray | np.generic) and value.ndim == 0:
-        value = value.item()
-    if not isinstance(value, Real):
-        raise DataError(f"{name}: need a number, got {value!r}")
-    try:
-        number = float(value)
-    except OverflowError:  # an integer that no double can hold
-        number = math.inf
-    if not abs(number) <= _LARGEST:
-        limit = f"of at most {_LARGEST:g}" if math.isfinite(number) else "that is finite"
-        raise DataError(f"{name}: need a number {limit}, got {value!r}")
-    return number

@@ -26,6 +26,7 @@ from botorch.optim.optimize import optimize_acqf  # noqa: E402
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel  # noqa: E402
 from gpytorch.means import ZeroMean  # noqa: E402
 
+from noregret.integrations import botorch as botorch_side  # noqa: E402
 from noregret.integrations.botorch import (  # noqa: E402
     LogExpectedImprovementCost,
     log_h,
@@ -206,17 +207,36 @@ def test_the_last_evaluation_goes_to_the_incumbent(pair: tuple[GP, Any]) -> None
 
 
 def test_merging_is_the_cores() -> None:
-    """Where the data are plenty, a near-copy of the incumbent is taken as the incumbent itself."""
-    x, y = observations(60)
-    x[30:] = x[int(y.argmax())]
-    y[30:] = y.max() + 0.1 * np.random.default_rng(3).standard_normal(30)
-    gp = core_gp(PAIRS["matern52"][0], x, y)
-    model = torch_gp(PAIRS["matern52"][1](), x, y)
-    free, _ = optimize_eic(model, BOX, torch.tensor(x), 5, merge=False, seed=0)
-    merged, _ = optimize_eic(model, BOX, torch.tensor(x), 5, merge=True, seed=0)
-    row = same_point(core_score(gp, 5), gp, free[0].numpy(), len(gp.data), 5)
-    assert row is not None
-    np.testing.assert_array_equal(merged[0].numpy(), gp.data.x[row])
+    """Near a tried point, a new one is taken as that point, and not further away."""
+    x, y = observations()
+    gp, model = core_gp(PAIRS["se"][0], x, y), torch_gp(PAIRS["se"][1](), x, y)
+    score, acqf = core_score(gp), LogExpectedImprovementCost(model, torch.tensor(x), REMAINING)
+    seen = set()
+    for step in np.logspace(-6, -0.5, 6):
+        for row in range(len(gp.data)):
+            new = np.clip(gp.data.x[row] + [step, -step], 0.0, 1.0)
+            expected = same_point(score, gp, new, len(gp.data), REMAINING)
+            found = botorch_side._same_point(
+                acqf, torch.tensor(new)[None], torch.tensor(x), REMAINING
+            )
+            seen.add(expected is None)
+            if expected is None:
+                assert found is None
+            else:
+                np.testing.assert_array_equal(found[0], gp.data.x[expected])
+    assert seen == {True, False}
+
+
+def test_the_search_merges() -> None:
+    """On a function as smooth as this, the best new point is next to the incumbent."""
+    x = np.random.default_rng(0).random((60, 2))
+    model = torch_gp(RBFKernel(ard_num_dims=2), x, -((x - 0.4) ** 2).sum(axis=1))
+    free, _ = optimize_eic(model, BOX, torch.tensor(x), 1, merge=False, seed=0)
+    merged, value = optimize_eic(model, BOX, torch.tensor(x), 1, seed=0)
+    assert free.numpy().tolist()[0] not in x.tolist()
+    assert merged.numpy().tolist()[0] in x.tolist()
+    assert float((free - merged).abs().max()) < 0.2
+    assert math.isfinite(float(value))
 
 
 def test_the_search_repeats_with_a_seed(pair: tuple[GP, Any]) -> None:

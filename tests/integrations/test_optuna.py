@@ -1,4 +1,4 @@
-"""The Optuna sampler, against Optuna itself and its own conformance suites."""
+"""The Optuna sampler, against Optuna itself; its own suites are in test_optuna_suites.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,6 @@ from optuna.distributions import (  # noqa: E402
     CategoricalDistribution,
     FloatDistribution,
     IntDistribution,
-)
-
-suites = pytest.importorskip(
-    "optuna.testing.pytest_samplers", reason="this Optuna ships no suites for samplers"
 )
 
 from noregret.integrations import optuna as ours  # noqa: E402
@@ -66,27 +61,6 @@ def bump(trial: Any) -> float:
 
 def remaining(trial: Any) -> int:
     return int(trial.system_attrs["noregret"]["decision"]["remaining"])
-
-
-# -- Optuna's own suites ---------------------------------------------------------------------------
-
-
-class _Conformance:
-    @pytest.fixture
-    def sampler(self) -> Callable[[], Any]:
-        return lambda: NoRegretSampler(budget=100, n0=2)
-
-
-class TestBasic(_Conformance, suites.BasicSamplerTestCase):  # type: ignore[misc]
-    pass
-
-
-class TestRelative(_Conformance, suites.RelativeSamplerTestCase):  # type: ignore[misc]
-    pass
-
-
-class TestSingleObjective(_Conformance, suites.SingleOnlySamplerTestCase):  # type: ignore[misc]
-    pass
 
 
 # -- the same as the library -----------------------------------------------------------------------

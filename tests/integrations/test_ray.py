@@ -178,13 +178,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     ray.shutdown()
 
 
-def objective(config: dict[str, Any]) -> None:
-    if config["x"] > 0.9:
-        raise RuntimeError("too hot")
-    tune.report({"score": -((config["x"] - 0.3) ** 2) - config["deep"]["k"]})
-
-
 def tuned(search: Any, storage: Path, count: int) -> Any:
+    def objective(config: dict[str, Any]) -> None:  # in here, or the workers would import this file
+        if config["x"] > 0.9:
+            raise RuntimeError("too hot")
+        tune.report({"score": -((config["x"] - 0.3) ** 2) - config["deep"]["k"]})
+
     tuner = tune.Tuner(
         objective,
         param_space=SPACE,
@@ -194,6 +193,7 @@ def tuned(search: Any, storage: Path, count: int) -> Any:
             mode="max",
             num_samples=count,
             max_concurrent_trials=2,
+            reuse_actors=True,
         ),
         run_config=tune.RunConfig(storage_path=str(storage), name="run", verbose=0),
     )

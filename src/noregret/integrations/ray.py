@@ -143,7 +143,9 @@ class NoRegretSearch(Searcher):
         self._metric = self._metric or DEFAULT_METRIC
         _, domains, grids = parse_spec_vars(flatten_dict(space, prevent_delimiter=True))
         if grids or not domains:
-            raise ConfigError(f"space: need Tune's search spaces, and no grid_search, got {space!r}")
+            raise ConfigError(
+                f"space: need Tune's search spaces, and no grid_search, got {space!r}"
+            )
         self._domains = {"/".join(path): domain for path, domain in domains}
         self._optimizer = Optimizer(
             Space({name: _parameter(name, domain) for name, domain in self._domains.items()}),

@@ -1,0 +1,49 @@
+"""Validation at the edge: numbers that a person or another program handed in."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+
+import numpy as np
+
+from noregret.errors import ConfigError, DataError
+
+LARGEST = 1e100  # of a number that may be told: its square must not overflow
+LEAST_SCALE = 1e-100  # nor may the square of a standard error, or of the data's unit, vanish
+
+
+def whole(name: str, value: object, least: int) -> int:
+    """A whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ConfigError(f"{name}: need a whole number, got {value!r}")
+    if value < least:
+        raise ConfigError(f"{name}: need at least {least}, got {value!r}")
+    return int(value)
+
+
+def checked_result(value: object, sem: object, count: object) -> tuple[float, float | None, float]:
+    """A value, its standard error and its count, if they can be right."""
+    number = _finite("value", value)
+    error = None if sem is None else _finite("sem", sem)
+    if error is not None and not error >= LEAST_SCALE:
+        raise DataError(f"sem: need a positive standard error, got {sem!r}")
+    weight = _finite("count", count)
+    if not weight > 0:
+        raise DataError(f"count: need a positive number of evaluations, got {count!r}")
+    return number, error, weight
+
+
+def _finite(name: str, value: object) -> float:
+    if isinstance(value, np.ndarray | np.generic) and value.ndim == 0:
+        value = value.item()
+    if not isinstance(value, Real):
+        raise DataError(f"{name}: need a number, got {value!r}")
+    try:
+        number = float(value)
+    except OverflowError:  # an integer that no double can hold
+        number = math.inf
+    if not abs(number) <= LARGEST:
+        limit = f"of at most {LARGEST:g}" if math.isfinite(number) else "that is finite"
+        raise DataError(f"{name}: need a number {limit}, got {value!r}")
+    return number

@@ -1,0 +1,142 @@
+"""One decision: from what is known to the next point, with the reasons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.random import Generator
+
+from noregret.decision import Decision, Landscape
+from noregret.gp import GP
+from noregret.maximise import maximise, same_point
+from noregret.numerics import Array, h
+from noregret.policies import Context, Policy, mean_score
+from noregret.space import Space
+from noregret.surrogate import Fitted, Surrogate
+
+
+@dataclass(frozen=True, eq=False)
+class Situation:
+    """All that a decision depends on."""
+
+    policy: Policy
+    space: Space
+    surrogate: Surrogate  # current: its posterior has seen everything told
+    waiting: tuple[Array, ...]  # points that were asked and not yet told
+    asked: int
+    remaining: int  # 0: the budget is spent
+    sign: float  # -1 where the user minimises
+    rng: Generator
+
+    @property
+    def fitted(self) -> Fitted:
+        assert self.surrogate.fitted is not None
+        return self.surrogate.fitted
+
+    @property
+    def gp(self) -> GP:
+        assert self.surrogate.gp is not None
+        return self.surrogate.gp
+
+    def user(self, value: float) -> float:
+        """A value of the model in the user's units and direction."""
+        return self.sign * (value * self.fitted.scale + self.fitted.shift)
+
+    @cached_property
+    def context(self) -> Context:
+        gp, rows = self.gp, len(self.gp.data)
+        for x in self.waiting:  # what is under way is believed to come out as expected
+            mu, _ = gp.posterior(x[None, :])
+            gp = gp.add(x, float(mu[0]))
+
+        def domain_best() -> float:
+            found = maximise(mean_score(gp), self.space, gp.data.x[:rows], self.rng)
+            return float(found.value)
+
+        return Context(
+            gp=gp,
+            rows=rows,
+            asked=self.asked,
+            remaining=max(1, self.remaining),
+            best_observation=(self.surrogate.luckiest - self.fitted.shift) / self.fitted.scale,
+            unit=self.fitted.scale,
+            rng=self.rng,
+            draw=lambda: draw(self.space, self.rng),
+            domain_best=domain_best,
+        )
+
+    def decide(self, plain: Decision) -> tuple[Array, Decision]:
+        """The next point, and `plain` with the reason and the numbers behind it."""
+        if self.remaining > 0:
+            x, row, merged = self._search()
+        else:
+            row, merged = self.context.incumbent_row, False
+            x = self.gp.data.x[row]
+        return x, replace(self._explain(x, row, plain), merged=merged)
+
+    def _search(self) -> tuple[Array, int | None, bool]:
+        """The policy's point, the sampled row that it is, if any, and whether it was merged."""
+        policy, context = self.policy, self.context
+        sampled = context.gp.data.x[: context.rows]
+        shortcut = policy.shortcut(context)
+        if shortcut is not None:
+            same = np.flatnonzero((sampled == shortcut).all(axis=1))
+            return shortcut, int(same[0]) if len(same) else None, False
+        score = policy.score(context)
+        found = maximise(score, self.space, sampled, self.rng)
+        if not found.feasible:  # Algorithm 1's else-branch; xi = max mu(x_i) never comes here
+            best = context.incumbent_row
+            return sampled[best], best, False
+        row = policy.settle(context, found.value)
+        if row is not None:
+            return sampled[row], row, False
+        if found.row is None and policy.merge:
+            row = same_point(score, context.gp, found.x, context.rows, context.remaining)
+            if row is not None:
+                return sampled[row], row, True
+        return found.x, found.row, False
+
+    def _explain(self, x: Array, row: int | None, plain: Decision) -> Decision:
+        seen = self.landscape(x[None, :])
+        z, gp = float(seen.z[0]), self.context.gp
+        reason = "resample" if row is not None else "exploit" if z >= 0 else "explore"
+        return replace(
+            plain,
+            reason=reason if self.remaining > 0 else "exhausted",
+            mean=float(seen.mean[0]),
+            sd=float(seen.sd[0]),
+            incumbent=seen.incumbent,
+            expected_improvement=float(seen.expected_improvement[0]),
+            expected_loss=float(seen.evaluation_cost[0]) * self.context.remaining,
+            evaluation_cost=float(seen.evaluation_cost[0]),
+            gate=self.policy.threshold(self.context),
+            z=z,
+            tried=self.surrogate.times_told(x),
+            noise_sd=gp.noise_sd * self.fitted.scale,
+            fit_ok=self.fitted.ok,
+            jitter=gp.factor.jitter,
+        )
+
+    def landscape(self, x: Array) -> Landscape:
+        """What the policy weighs at the rows of x, in the user's units."""
+        policy, context, unit = self.policy, self.context, self.fitted.scale
+        mu, sigma = context.gp.posterior(x)
+        xi, s = policy.xi(context), policy.omega(context) * sigma
+        z = (mu - xi) / s
+        threshold = policy.threshold(context)
+        return Landscape(
+            mean=self.sign * (mu * unit + self.fitted.shift),
+            sd=context.gp.omega * sigma * unit,
+            expected_improvement=s * h(z) * unit,
+            evaluation_cost=s * h(-z) * unit / context.remaining,
+            z=z,
+            feasible=z >= (-np.inf if threshold is None else threshold),
+            incumbent=self.user(xi),
+        )
+
+
+def draw(space: Space, rng: Generator) -> Array:
+    """A point drawn uniformly from the space."""
+    return np.asarray(space.spread(rng.random((1, space.dim)))[0])

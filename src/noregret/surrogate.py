@@ -1,0 +1,174 @@
+"""What is believed: everything told, the fit in use, and the posterior.
+
+Frozen; each verb returns the next one.  The posterior is a fold: built from the observations of the
+last fit, then shown one observation after the other.  A replay that knows the fits repeats the same
+operations, and so gets the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from noregret.checks import LEAST_SCALE
+from noregret.errors import DataError, StorageError
+from noregret.fit import Model, fit, refit_due
+from noregret.gp import GP, Data, Hyper
+from noregret.numerics import Array
+
+
+class Told(NamedTuple):
+    """One observation; larger y is better."""
+
+    x: Array
+    y: float
+    weight: float
+    variance: float | None
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The hyper-parameters in use, the scale they hold for, and what they were fitted to."""
+
+    hyper: Hyper
+    shift: float
+    scale: float
+    at: int  # observations
+    points: int  # distinct ones among them
+    ok: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Surrogate:
+    """See the module; `gp` and `fitted` of `current()` are the posterior to decide with."""
+
+    model: Model
+    kinds: tuple[str, ...]
+    data: Data
+    told: tuple[Told, ...] = ()
+    luckiest: float = -math.inf  # the best single observation
+    fitted: Fitted | None = None
+    source: dict[str, Any] | None = None  # the JSON of `fitted`, here as in a replay
+    gp: GP | None = None
+    included: int = 0  # observations that gp has seen
+    surprise: float = 0.0  # of those since the fit, see `fit.refit_due`
+
+    @classmethod
+    def empty(cls, model: Model, kinds: tuple[str, ...]) -> Surrogate:
+        return cls(model, kinds, Data.empty(len(kinds)))
+
+    def learn(self, told: Told) -> Surrogate:
+        """With one more observation; the posterior is shown it when it is asked for."""
+        data, _ = self.data.add(*told)
+        luckiest = max(self.luckiest, told.y)
+        return replace(self, data=data, told=(*self.told, told), luckiest=luckiest)
+
+    def times_told(self, x: Array) -> int:
+        return int(self.data.count[(self.data.x == x).all(axis=1)].sum())
+
+    def sample_mean(self, x: Array) -> float:
+        """The mean of the results at a point, not the posterior's."""
+        here = (self.data.x == x).all(axis=1)
+        return float(np.average(self.data.y[here], weights=self.data.count[here]))
+
+    # -- the posterior -----------------------------------------------------------------------------
+
+    def current(self) -> Surrogate:
+        """With the posterior of everything told, by provisional parameters before the first fit."""
+        if not self.told:
+            raise DataError("nothing was told yet")
+        if self.fitted is None:
+            return self._provisional()
+        ready = self
+        if self.gp is None:
+            at, whole = self.fitted.at, self.fitted.at == len(self.told)
+            data = self.data if whole else self._data_until(at)
+            gp = GP.of(data.standardised(self.fitted.shift, self.fitted.scale), self.fitted.hyper)
+            ready = replace(self, gp=gp, included=at)
+        return ready if ready.included == len(self.told) else ready._caught_up()
+
+    def _caught_up(self) -> Surrogate:
+        """Shown the observations that it has not seen, with a note of how surprising they were."""
+        gp, fitted, surprise = self.gp, self.fitted, self.surprise
+        assert gp is not None
+        assert fitted is not None
+        for x, y, weight, variance in self.told[self.included :]:
+            y = (y - fitted.shift) / fitted.scale
+            if variance is not None:
+                variance /= fitted.scale**2
+            mu, sigma = gp.posterior(x[None, :])
+            noise = gp.hyper.lam2 * gp.hyper.omega2 / weight if variance is None else variance
+            expected = gp.hyper.omega2 * float(sigma[0]) ** 2 + noise
+            surprise += (y - float(mu[0])) ** 2 / expected
+            gp = gp.add(x, y, weight, variance)
+        return replace(self, gp=gp, included=len(self.told), surprise=surprise)
+
+    def _provisional(self) -> Surrogate:
+        (shift, scale), start = self._scaling(), self.model.start(self.kinds)
+        fitted = Fitted(start, shift, scale, len(self.told), len(self.data), ok=False)
+        gp = GP.of(self.data.standardised(shift, scale), start)
+        return replace(self, fitted=fitted, gp=gp, included=len(self.told))
+
+    def _data_until(self, count: int) -> Data:
+        data = Data.empty(len(self.kinds))
+        for told in self.told[:count]:
+            data, _ = data.add(*told)
+        return data
+
+    def _scaling(self) -> tuple[float, float]:
+        """Shift and scale that give the data unit spread; a zero-mean model must not be shifted."""
+        if self.model.method == "fixed":
+            return 0.0, 1.0
+        y = np.array([told.y for told in self.told])
+        shift = 0.0 if self.model.mean == "zero" else float(y.mean())
+        scale = float(np.sqrt(np.mean((y - shift) ** 2)))
+        if not scale > max(1e-12 * float(np.abs(y).max()), LEAST_SCALE):
+            scale = float(np.abs(y).max())
+        return shift, scale if scale > LEAST_SCALE else 1.0
+
+    # -- the fit -----------------------------------------------------------------------------------
+
+    def refit_if_due(self) -> Surrogate:
+        """With a new fit, if one is due; otherwise itself, perhaps with its posterior caught up."""
+        if self.fitted is not None:
+            ready = self.current()
+            counts = (self.fitted.at, len(self.told)), (self.fitted.points, len(self.data))
+            due = refit_due(*counts, ready.surprise, self.model.growth)
+            if not due or self.model.method == "fixed":
+                return ready
+        shift, scale = self._scaling()
+        before = self.fitted.hyper if self.fitted else self.model.start(self.kinds)
+        result = fit(self.data.standardised(shift, scale), before, self.model)
+        return self.with_fit(
+            {
+                "theta": result.hyper.kernel.theta.tolist(),
+                "lam2": result.hyper.lam2,
+                "omega2": result.hyper.omega2,
+                "shift": shift,
+                "scale": scale,
+                "at": len(self.told),
+                "points": len(self.data),
+                "ok": result.ok,
+            }
+        )
+
+    def with_fit(self, source: dict[str, Any]) -> Surrogate:
+        """From JSON, also right after the fit: a way through logarithms may change last bits."""
+        numbers = {name: float(source[name]) for name in ("lam2", "omega2", "shift", "scale")}
+        at, points = int(source["at"]), int(source["points"])
+        positive = min(numbers["lam2"], numbers["omega2"], numbers["scale"]) > 0
+        if not positive or not 0 < at <= len(self.told):
+            raise StorageError(f"event 'asked': no fit of {len(self.told)} results: {source!r}")
+        start = self.model.start(self.kinds)
+        hyper = replace(
+            start,
+            kernel=start.kernel.with_theta(np.array(source["theta"])),
+            lam2=numbers["lam2"],
+            omega2=numbers["omega2"],
+        )
+        ok = bool(source["ok"])
+        fitted = Fitted(hyper, numbers["shift"], numbers["scale"], at, points, ok)
+        return replace(self, fitted=fitted, source=source, gp=None, included=0, surprise=0.0)

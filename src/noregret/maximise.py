@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
 from noregret.gp import GP
 from noregret.numerics import Array
@@ -84,7 +83,8 @@ class _Pool:
         value = self._feasible_value
         order = np.argsort(-value, kind="stable")[: 8 * count]
         order = order[value[order] > -np.inf]
-        apart = cdist(self.x[order], self.x[order], "chebyshev")
+        near = self.x[order]
+        apart = np.abs(near[:, None, :] - near[None, :, :]).max(axis=2)
         chosen, nearest = list(order[:1]), apart[0] if len(order) else np.zeros(0)
         # Half of them far apart, so that one broad hill does not take every start.
         for radius, limit in ((0.3, count // 2), (0.05, count), (0.0, count)):

@@ -14,9 +14,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,23 +77,25 @@ def file(tmp_path: Path) -> Path:
 # -- the same decisions as without a journal ------------------------------------------------------
 
 
-def uninterrupted(budget: int) -> nr.Optimizer:
-    optimizer = nr.Optimizer(**{**SETTINGS, "budget": budget})
+SHORT = SETTINGS | {"budget": 14}
+
+
+@cache
+def uninterrupted() -> nr.Optimizer:
+    optimizer = nr.Optimizer(**SHORT)
     for trial in optimizer:
         optimizer.tell(trial, f(trial.number, trial.params))
     return optimizer
 
 
 def test_interrupted_and_resumed_decides_exactly_as_uninterrupted(storage: str) -> None:
-    expected = uninterrupted(16)
-    step = 0
-    while step < 16:  # every trial is asked by one object and told by another
-        with Study.open(storage, "s", **SETTINGS | {"budget": 16}) as asking:
+    expected = uninterrupted()
+    for _ in range(14):  # every trial is asked by one object and told by another
+        with Study.open(storage, "s", **SHORT) as asking:
             trial = asking.ask()
         with Study.open(storage, "s") as telling:
             assert telling.pending == [trial]
             telling.tell(trial.number, f(trial.number, trial.params))
-        step += 1
     with Study.open(storage, "s", read_only=True) as study:
         assert study.trials == expected.trials
         assert study.history() == expected.history()
@@ -103,19 +106,20 @@ def test_interrupted_and_resumed_decides_exactly_as_uninterrupted(storage: str) 
 @needs_fork
 def test_killed_and_resumed_decides_exactly_as_uninterrupted(file: Path) -> None:
     chance = random.Random(1)
-    Study.open(file, "s", **SETTINGS | {"budget": 16}).close()
+    Study.open(file, "s", **SHORT).close()
     runs = 0
     while True:
         process = PROCESSES.Process(target=resume_and_work, args=(str(file),))
         process.start()
-        process.join(chance.uniform(0.05, 0.5) if runs < 4 else None)
-        os.kill(process.pid, signal.SIGKILL)
+        process.join(chance.uniform(0.02, 0.4) if runs < 5 else None)
+        with suppress(ProcessLookupError):  # it was done
+            os.kill(process.pid, signal.SIGKILL)
         process.join()
         runs += 1
         with Study.open(file, "s") as study:
             if not study.remaining and not study.pending:
                 break
-    expected = uninterrupted(16)
+    expected = uninterrupted()
     with Study.open(file, "s") as study:
         assert study.history() == expected.history()
         assert proposal(study.snapshot().optimizer) == proposal(expected)

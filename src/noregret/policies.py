@@ -456,10 +456,10 @@ def make_policy(policy: str | Policy | dict[str, Any]) -> Policy:
     """A policy from its name, from the JSON of one, or as it is."""
     if isinstance(policy, Policy):
         return policy
-    name, options = (policy, {}) if isinstance(policy, str) else (policy.get("name"), dict(policy))
-    if name not in POLICIES:
+    options = dict(policy) if isinstance(policy, dict) else {"name": policy}
+    name = options.pop("name", None)
+    if not isinstance(name, str) or name not in POLICIES:
         raise ConfigError(f"policy: need one of {', '.join(POLICIES)}, got {name!r}")
-    options.pop("name", None)
     try:
         return POLICIES[name](**options)
     except TypeError as error:

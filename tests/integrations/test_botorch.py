@@ -179,8 +179,13 @@ def test_an_empty_baseline_is_refused() -> None:
 
 
 @pytest.mark.parametrize("remaining", [2, 10, 200])
-def test_the_search_finds_the_cores_point(pair: tuple[GP, Any], remaining: int) -> None:
-    gp, model = pair
+@pytest.mark.parametrize(
+    "seed", [0, 7, 11]
+)  # in 11 only one corner of the box is both good and inside
+def test_the_search_finds_the_cores_point(seed: int, remaining: int) -> None:
+    ours, theirs = PAIRS["se"]
+    x, y = observations(30, seed)
+    gp, model = core_gp(ours, x, y), torch_gp(theirs(), x, y)
     score = core_score(gp, remaining)
     space = nr.Space({"a": nr.Float(0.0, 1.0), "b": nr.Float(0.0, 1.0)})
     found = maximise(score, space, gp.data.x, np.random.default_rng(0))
@@ -191,7 +196,7 @@ def test_the_search_finds_the_cores_point(pair: tuple[GP, Any], remaining: int) 
     grid = np.stack(np.meshgrid(*[np.linspace(0, 1, 201)] * 2), axis=-1).reshape(-1, 2)
     values, slack = score(grid)
     brute = values[slack >= 0].max(initial=-np.inf)
-    assert float(value) >= max(brute, found.value) - 1e-3
+    assert float(value) >= max(brute, found.value) - 1e-4
     assert score(candidate.numpy())[1][0] >= -1e-6
     assert score(candidate.numpy())[0][0] == pytest.approx(float(value), abs=1e-5)
 

@@ -1,7 +1,7 @@
 """Optuna's own conformance suites for samplers, as Optuna 5 ships them.
 
-`MultiObjectiveSamplerTestCase` is the one that does not apply: EIC has one objective, and the sampler
-says so, as `SingleOnlySamplerTestCase` demands.
+`MultiObjectiveSamplerTestCase` is the one that does not apply: EIC has one objective, and the
+sampler says so, as `SingleOnlySamplerTestCase` demands.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def test_search_spaces_are_converted(domain: Any, expected: Any) -> None:
     ids=["randn", "qloguniform", "sample_from", "grid_search"],
 )
 def test_other_search_spaces_are_refused_by_name(domain: Any) -> None:
-    with pytest.raises(nr.ConfigError, match="p: this search space|space: need Tune's"):
+    with pytest.raises(nr.ConfigError, match=r"p: this search space|space: need Tune's"):
         ready({"p": domain})
 
 

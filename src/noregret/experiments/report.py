@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from noregret.design import centred_grid, grid_levels
 from noregret.errors import MissingExtraError, StorageError
 from noregret.experiments import records
 from noregret.experiments.analyse import Cell, Results, paired, region, short
 from noregret.experiments.claims import Claim, agreement, claims
+from noregret.experiments.problems import PROBLEMS
 from noregret.experiments.progress import span
 from noregret.experiments.specs import FIGURES, FUNCTIONS, MAIN, SETTINGS, RunSpec
 
@@ -258,7 +260,22 @@ def _share_table(results: Results) -> str:
         share = cell.design_share
         return f"{100 * share:.0f} % ({short((1 - share) * cell.regret().mean)})"
 
-    return _grid(results, MAIN, entry)
+    return _grid(results, MAIN, entry) + f"\n\n{_symmetries(results)}"
+
+
+def _symmetries(results: Results) -> str:
+    """A centred grid on a symmetric function meets few different values of it."""
+    counts = []
+    for function in _functions(results, MAIN):
+        if function in PROBLEMS:
+            problem = PROBLEMS[function]
+            levels = grid_levels(problem.n0, problem.dim)
+            values = np.unique(problem.f(centred_grid(levels)).round(9))
+            counts.append(f"{function} {len(values)} of {problem.n0}")
+    return (
+        f"Different values of f among the points of the paper's grid: {', '.join(counts)}. Where"
+        " all are the same, by symmetry, the start has taught nothing but the noise."
+    )
 
 
 def _ablations(results: Results) -> Iterable[str]:

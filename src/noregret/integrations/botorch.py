@@ -2,13 +2,14 @@
 
     candidate, log_ei = optimize_eic(model, bounds, X_baseline=train_X, remaining=120)
 
-With z = (mu - xi) / sigma, where xi is the best posterior mean at the points tried so far: log EI is
-log sigma + log h(z), and EI is at least the evaluation cost exactly where z >= t_m for m evaluations
-left (`noregret.numerics.gate`).
+With z = (mu - xi) / sigma, where xi is the best posterior mean at the points tried so far, log EI
+is log sigma + log h(z); and EI is at least the evaluation cost exactly where z >= t_m, for m
+evaluations left (`noregret.numerics.gate`).
 """
 
 from __future__ import annotations
 
+import warnings
 from math import log, pi, sqrt
 from typing import Any
 
@@ -20,6 +21,7 @@ try:
     from botorch.acquisition.analytic import AnalyticAcquisitionFunction
     from botorch.acquisition.input_constructors import acqf_input_constructor
     from botorch.acquisition.objective import PosteriorTransform
+    from botorch.exceptions.warnings import OptimizationWarning
     from botorch.models.model import Model
     from botorch.optim.optimize import optimize_acqf
     from botorch.utils.sampling import draw_sobol_samples
@@ -31,6 +33,7 @@ except ImportError as error:
 _LOG_SQRT_2PI = 0.5 * log(2 * pi)
 _SQRT_HALF_PI = sqrt(pi / 2)
 _FEASIBLE = -1e-9  # slack that rounding may take from a point on the edge
+_EDGE = 0.05  # a climb that ends with less slack may have been stopped by the gate
 
 
 def log_h(z: Tensor) -> Tensor:
@@ -96,8 +99,7 @@ class LogExpectedImprovementCost(AnalyticAcquisitionFunction):
         self.threshold = gate(remaining)
         self.penalty = penalty
         with torch.no_grad():
-            mean, _ = self._mean_and_sigma(X_baseline.unsqueeze(-2), compute_sigma=False)
-        best = (self.sign * mean.squeeze(-1)).max(dim=0)
+            best = self._posterior(X_baseline.unsqueeze(-2))[0].max(dim=0)
         self.register_buffer("X_incumbent", X_baseline[best.indices].unsqueeze(0))
         self.register_buffer("best_f", best.values)
 
@@ -113,8 +115,15 @@ class LogExpectedImprovementCost(AnalyticAcquisitionFunction):
         return self._sigma_and_z(X.unsqueeze(-2))[1] - self.threshold
 
     def _sigma_and_z(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        mean, sigma = (each.squeeze(-1) for each in self._mean_and_sigma(X))
-        return sigma, (self.sign * mean - self.best_f) / sigma
+        mean, sigma = self._posterior(X)
+        return sigma, (mean - self.best_f) / sigma
+
+    def _posterior(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean, turned to be maximised, and sd: (..., 1, d) -> (...)."""
+        self.to(X)
+        posterior = self.model.posterior(X, posterior_transform=self.posterior_transform)
+        mean, variance = posterior.mean[..., 0, 0], posterior.variance[..., 0, 0]
+        return self.sign * mean, variance.clamp_min(1e-12).sqrt()
 
 
 @acqf_input_constructor(LogExpectedImprovementCost)
@@ -150,22 +159,21 @@ def optimize_eic(
     """EIC's next point, (1, d), and its log EI: the best EI among points that are worth their cost.
 
     Candidates are spread over the box and around the best of them, next to all of `X_baseline`; the
-    best ones inside the gate climb, and stay inside.  The incumbent always passes the gate, so there
-    is always an answer: where nothing new is worth its cost, it is the incumbent again.  `merge`
-    also takes a tried point again in place of a new one that the posterior can't tell from it.
+    best ones inside the gate climb, and stay inside.  The incumbent always passes the gate, so
+    there is always an answer: where nothing new is worth its cost, it is the incumbent again.
+    `merge` also takes a tried point again in place of a new one that the posterior can't tell from
+    it.
     """
-    acqf = LogExpectedImprovementCost(
-        model, X_baseline, remaining, posterior_transform, maximize, penalty=0.0
-    )
+    acqf = LogExpectedImprovementCost(model, X_baseline, remaining, posterior_transform, maximize)
     bounds = bounds.to(X_baseline)
-    generator = torch.Generator().manual_seed(torch.seed() if seed is None else seed)
-    everywhere = draw_sobol_samples(
-        bounds, raw_samples, 1, seed=int(torch.randint(2**31, (1,), generator=generator))
-    ).squeeze(-2)
-    pool = _Pool(acqf, torch.cat([X_baseline, everywhere]))
-    spread = pool.best(num_restarts // 2)
-    pool.add(_around(pool.best(8), bounds, raw_samples // 2, generator))
-    pool.add(_climb(acqf, bounds, torch.cat([pool.best(num_restarts - len(spread)), spread])))
+    seed = int(torch.randint(2**31, (1,))) if seed is None else seed
+    generator = torch.Generator().manual_seed(seed)
+    pool = _Pool(acqf, torch.cat([X_baseline, _everywhere(bounds, raw_samples, generator)]))
+    pool.add(_around(pool.apart(8, bounds), bounds, raw_samples // 2, generator))
+    top = _climb(acqf, bounds, pool.apart(num_restarts, bounds))
+    pool.add(top)
+    if bool((acqf.gate(top) < _EDGE).any()):
+        pool.add(_climb_within(acqf, bounds, pool.apart(4, bounds)))
     candidate, value = pool.best(1), pool.feasible_values.max()
     same = _same_point(acqf, candidate, X_baseline, remaining) if merge else None
     if same is None:
@@ -191,6 +199,27 @@ class _Pool:
         values, order = self.feasible_values.sort(descending=True, stable=True)
         return self.X[order[values > -torch.inf][:count]]
 
+    def apart(self, count: int, bounds: Tensor) -> Tensor:
+        """The best of different places, half of them far apart: no hill is to take them all."""
+        X = self.best(len(self.X))
+        unit = (X - bounds[0]) / (bounds[1] - bounds[0])
+        chosen, nearest = [0], torch.cdist(unit, unit[:1], p=torch.inf)[:, 0]
+        for radius, limit in ((0.3, count // 2), (0.05, count), (0.0, count)):
+            while len(chosen) < limit and bool((nearest > radius).any()):
+                chosen.append(int((nearest > radius).int().argmax()))  # the best one far enough
+                here = torch.cdist(unit, unit[chosen[-1:]], p=torch.inf)[:, 0]
+                nearest = torch.minimum(nearest, here)
+        return X[chosen]
+
+
+def _everywhere(bounds: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """Sobol points, every other one pushed outwards: what is best is often on a face."""
+    seed = int(torch.randint(2**31, (1,), generator=generator))
+    points = draw_sobol_samples(bounds, count, 1, seed=seed).squeeze(-2)
+    outwards = 1.5 * points[::2] - 0.5 * bounds.mean(dim=0)
+    points[::2] = outwards.clamp(bounds[0], bounds[1])
+    return points
+
 
 def _around(centers: Tensor, bounds: Tensor, count: int, generator: torch.Generator) -> Tensor:
     """Points around the centres, at every scale from 0.2 to 0.001 of the box."""
@@ -202,21 +231,42 @@ def _around(centers: Tensor, bounds: Tensor, count: int, generator: torch.Genera
 
 
 def _climb(acqf: LogExpectedImprovementCost, bounds: Tensor, starts: Tensor) -> Tensor:
+    """All starts at once, held back by the penalty only."""
+    return _optimized(acqf, bounds, starts, {"maxiter": 200})
+
+
+def _climb_within(acqf: LogExpectedImprovementCost, bounds: Tensor, starts: Tensor) -> Tensor:
+    """One after the other along the edge of the gate, where the penalty has a kink."""
     starts = starts[acqf.gate(starts) >= 0.0]  # SLSQP takes no start outside, not even by rounding
     if not len(starts):
         return starts
-    top, _ = optimize_acqf(
-        acqf,
-        bounds,
-        q=1,
-        num_restarts=len(starts),
-        batch_initial_conditions=starts.unsqueeze(-2),
-        nonlinear_inequality_constraints=[(acqf.gate, True)],
-        options={"batch_limit": 1, "maxiter": 60},
-        return_best_only=False,
-        retry_on_optimization_warning=False,
-    )
-    climbed: Tensor = top.squeeze(-2)
+    constraint = {"nonlinear_inequality_constraints": [(acqf.gate, True)]}
+    return _optimized(acqf, bounds, starts, {"batch_limit": 1, "maxiter": 60}, **constraint)
+
+
+def _optimized(
+    acqf: LogExpectedImprovementCost,
+    bounds: Tensor,
+    starts: Tensor,
+    options: dict[str, Any],
+    **constraint: Any,
+) -> Tensor:
+    with warnings.catch_warnings():
+        # A climb that ends early costs nothing: its start is among the candidates.
+        warnings.simplefilter("ignore", OptimizationWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)
+        top, _ = optimize_acqf(
+            acqf,
+            bounds,
+            q=1,
+            num_restarts=len(starts),
+            batch_initial_conditions=starts.unsqueeze(-2),
+            options=options,
+            return_best_only=False,
+            retry_on_optimization_warning=False,
+            **constraint,
+        )
+    climbed: Tensor = top.squeeze(-2).detach()
     return climbed
 
 

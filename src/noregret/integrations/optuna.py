@@ -131,7 +131,8 @@ class NoRegretSampler(BaseSampler):
     def recommend(self, study: Study) -> Best:
         """The tried point with the best posterior mean, whichever sampler tried it.
 
-        Optuna's `study.best_trial` is the luckiest draw; its value is in `luckiest` beside the mean.
+        Optuna's `study.best_trial` is the luckiest draw: its value stands beside the mean, as
+        `luckiest`.
         """
         space = self.infer_relative_search_space(study, None)
         if not space:

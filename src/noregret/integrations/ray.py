@@ -51,9 +51,10 @@ class NoRegretSearch(Searcher):
         super().__init__(metric=metric, mode=mode)
         if not isinstance(metric, str | None):
             raise ConfigError(f"metric: need one, got {metric!r}")
+        self._metric, self._mode = metric, mode
         self._budget = budget
         self._first = list(points_to_evaluate)
-        self._settings = {"policy": policy, "seed": seed, "n0": n0, "model": model}
+        self._settings: dict[str, Any] = {"policy": policy, "seed": seed, "n0": n0, "model": model}
         self._domains: dict[str, sample.Domain] = {}
         self._optimizer: Optimizer | None = None
         self._trials: dict[str, Trial] = {}  # those that are running

@@ -1,0 +1,122 @@
+"""One call, here and on executors; whatever happens, what was told is kept."""
+
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+
+import noregret as nr
+
+SPACE = nr.Space({"x": nr.Float(0.0, 1.0), "k": nr.Int(1, 3)})
+
+
+def bump(params: dict[str, nr.Scalar]) -> float:
+    return -((float(params["x"]) - 0.6) ** 2) - 0.1 * abs(int(params["k"]) - 2)
+
+
+def test_maximize_and_minimize_mirror_each_other() -> None:
+    up = nr.maximize(bump, SPACE, 25, seed=4)
+    down = nr.minimize(lambda params: -bump(params), SPACE, 25, seed=4)
+    np.testing.assert_array_equal(up.values, -down.values)
+    assert up.best.params == down.best.params
+    assert up.best.params["k"] == 2
+    assert abs(up.best.params["x"] - 0.6) < 0.05
+    np.testing.assert_allclose(up.regret(0.0), np.cumsum(-up.values))
+    np.testing.assert_allclose(down.regret(0.0), up.regret(0.0))
+    assert not up.interrupted
+
+
+def test_the_same_as_the_loop_by_hand() -> None:
+    opt = nr.Optimizer(SPACE, 12, seed=2)
+    for trial in opt:
+        opt.tell(trial, bump(trial.params))
+    assert nr.maximize(bump, SPACE, 12, seed=2).optimizer.to_json() == opt.to_json()
+
+
+def test_threads_take_the_whole_budget() -> None:
+    with ThreadPoolExecutor(3) as pool:
+        result = nr.maximize(bump, SPACE, 15, executor=pool)
+    assert len(result.values) == 15
+    assert result.optimizer.pending == []
+
+
+def test_processes() -> None:
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        result = nr.maximize(bump, SPACE, 8, executor=pool, workers=2)
+    assert len(result.values) == 8
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_ctrl_c_returns_what_is_there(parallel: bool) -> None:
+    def objective(params: dict[str, nr.Scalar]) -> float:
+        calls.append(params)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return bump(params)
+
+    calls: list[dict[str, nr.Scalar]] = []
+    with ThreadPoolExecutor(1) as pool:
+        result = nr.maximize(objective, SPACE, 20, executor=pool if parallel else None)
+    assert result.interrupted
+    assert len(result.values) == 5
+    assert result.optimizer.pending == []
+    assert result.best.count >= 1
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_an_exception_is_the_user_s_to_see_and_nothing_is_lost(parallel: bool) -> None:
+    def objective(params: dict[str, nr.Scalar]) -> float:
+        calls.append(params)
+        if len(calls) == 6:
+            raise ZeroDivisionError("no such plan")
+        return bump(params)
+
+    calls: list[dict[str, nr.Scalar]] = []
+    with (
+        ThreadPoolExecutor(1) as pool,
+        pytest.raises(ZeroDivisionError, match="no such plan") as caught,
+    ):
+        nr.maximize(objective, SPACE, 20, executor=pool if parallel else None)
+    result = caught.value.result
+    assert len(result.values) == 5
+    assert "trial 5" in caught.value.__notes__[0]
+    assert result.optimizer.pending == []
+    for trial in result.optimizer:  # and on it goes
+        result.optimizer.tell(trial, bump(trial.params))
+    assert len(result.values) == 19
+
+
+def test_a_value_that_can_t_be_right_is_an_error_with_the_rest_kept() -> None:
+    values = iter([0.1, 0.2, float("nan")])
+    with pytest.raises(nr.DataError, match="nan") as caught:
+        nr.maximize(lambda params: next(values), SPACE, 10)
+    assert list(caught.value.result.values) == [0.1, 0.2]
+
+
+def test_callbacks_see_every_result_and_may_stop() -> None:
+    seen: list[tuple[int, float]] = []
+
+    def watch(opt: nr.Optimizer, trial: nr.Trial, value: float) -> bool:
+        seen.append((trial.number, value))
+        return value > -0.01
+
+    result = nr.maximize(bump, SPACE, 50, callbacks=[watch])
+    assert [value for _, value in seen] == list(result.values)
+    assert seen[-1][1] > -0.01
+    assert len(seen) < 50
+
+
+def test_progress_shows_the_best_and_the_regret(capsys: pytest.CaptureFixture[str]) -> None:
+    nr.maximize(bump, SPACE, 8, progress=True, f_star=0.0)
+    text = capsys.readouterr().err
+    assert "8/8" in text
+    assert "best" in text
+    assert "regret" in text
+    nr.minimize(lambda params: -bump(params), SPACE, 5, progress=True)
+    assert "regret" not in capsys.readouterr().err
+
+
+def test_a_function_is_needed() -> None:
+    with pytest.raises(nr.ConfigError, match="3"):
+        nr.maximize(3, SPACE, 5)  # type: ignore[arg-type]

@@ -1,0 +1,442 @@
+"""Ask and tell: contracts that hold for every policy, and bad input that changes nothing."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import noregret as nr
+from noregret.policies import POLICIES
+
+MIXED = nr.Space(
+    {
+        "rate": nr.Float(0.01, 10.0, log=True),
+        "size": nr.Int(1, 9),
+        "kind": nr.Categorical(["a", "b", "c"]),
+        "grade": nr.Ordinal([1, 2, 5, 10]),
+    }
+)
+PLAIN = nr.Space({"x": nr.Float(-1.0, 2.0), "y": nr.Float(0.0, 5.0)})
+LINE = nr.Space({"x": nr.Float(0.0, 1.0)})
+
+VARIANTS: dict[str, Callable[[], nr.Policy]] = {name: cls for name, cls in POLICIES.items()} | {
+    "ei-observation": lambda: nr.EI(incumbent="observation"),
+    "ei-domain": lambda: nr.EI(incumbent="domain"),
+    "ei-quantile": lambda: nr.EI(incumbent="quantile", beta=0.9),
+    "aei-printed": lambda: nr.AEI(factor="printed"),
+    "eic-plain": lambda: nr.EIC(gate=False, merge=False),
+    "eic-theory": lambda: nr.EIC(omega_scale=0.5),
+    "eic-observation": lambda: nr.EIC(incumbent="observation"),
+    "gp-ucb-4": lambda: nr.GPUCB(beta=4.0),
+    "gp-ucb-srinivas": lambda: nr.GPUCB(beta="srinivas"),
+    "gp-ucb-cg": lambda: nr.GPUCB(beta="chowdhury-gopalan"),
+    "gp-ts-scaled": lambda: nr.GPTS(scale="chowdhury-gopalan", features=128),
+}
+every_policy = pytest.mark.parametrize("name", VARIANTS)
+
+
+def make(name: str, space: nr.Space = MIXED, budget: int = 14, **options: Any) -> nr.Optimizer:
+    policy = VARIANTS[name]()
+    if isinstance(policy, nr.GPTS):
+        policy = nr.GPTS(scale=policy.scale, features=128)
+    return nr.Optimizer(space, budget, **{"policy": policy, "seed": 3, "n0": 4} | options)
+
+
+def truth(params: dict[str, nr.Scalar]) -> float:
+    """Something smooth on any of the spaces here."""
+    total = 0.0
+    for place, value in enumerate(params.values()):
+        number = float(len(value)) if isinstance(value, str) else float(value or 0)
+        total -= (np.log1p(abs(number)) - 0.5 * place) ** 2
+    return total
+
+
+def noisy(trial: nr.Trial, sd: float = 0.1) -> float:
+    return truth(trial.params) + sd * float(np.random.default_rng(trial.number).standard_normal())
+
+
+def run(opt: nr.Optimizer, steps: int) -> list[dict[str, nr.Scalar]]:
+    asked = []
+    for _ in range(steps):
+        trial = opt.ask()
+        opt.tell(trial, noisy(trial))
+        asked.append(trial.params)
+    return asked
+
+
+# --- every policy -----------------------------------------------------------------------------------
+
+
+@every_policy
+@pytest.mark.parametrize("space", [MIXED, PLAIN, LINE], ids=["mixed", "plain", "line"])
+def test_same_seed_same_run_inside_the_space(name: str, space: nr.Space) -> None:
+    first, second = (make(name, space, budget=10) for _ in range(2))
+    asked = run(first, 10)
+    assert asked == run(second, 10)
+    for params in asked:
+        assert space.validate(params) == params
+
+
+@every_policy
+def test_json_gives_the_same_next_suggestion(name: str) -> None:
+    opt = make(name)
+    opt.observe({"rate": 1.0, "size": 3, "kind": "b", "grade": 5}, -1.0, sem=0.2)
+    for step in range(14):
+        if step % 3 == 2:
+            again = nr.Optimizer.from_json(opt.to_json())
+            assert again.propose() == opt.propose()
+            assert again.to_json() == opt.to_json()
+        trial = opt.ask()
+        if step == 6:
+            opt.abandon(trial)
+        elif step != 9:  # stays pending
+            opt.tell(trial, noisy(trial), **({"count": 3} if step == 4 else {}))
+
+
+@every_policy
+def test_budget_of_one_and_past_it(name: str) -> None:
+    opt = make(name, budget=1, n0=None)
+    trial = opt.ask()
+    assert opt.remaining == 0
+    early = opt.ask()  # nothing told yet
+    assert early.decision.reason == "exhausted"
+    opt.tell(trial, 1.0)
+    late = opt.ask()
+    assert (late.params, late.decision.reason) == (trial.params, "exhausted")
+    assert "budget spent" in str(late.decision)
+    opt.extend(5)
+    assert opt.remaining == 2
+    assert opt.ask().decision.reason != "exhausted"
+
+
+@every_policy
+def test_a_batch_before_any_result(name: str) -> None:
+    opt = make(name, PLAIN, budget=20)
+    batch = opt.ask(6)
+    assert [trial.number for trial in batch] == list(range(6))
+    assert len({tuple(trial.params.values()) for trial in batch}) == 6
+    assert [trial.number for trial in opt.pending] == list(range(6))
+    for trial in reversed(batch):
+        opt.tell(trial, noisy(trial))
+    assert opt.pending == []
+    assert opt.ask().decision.remaining == 14
+
+
+@every_policy
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_any_scale(name: str, scale: float) -> None:
+    opt = make(name, PLAIN, budget=9)
+    for trial in opt:
+        opt.tell(trial, scale * noisy(trial))
+    assert np.isfinite(opt.best().mean)
+
+
+@every_policy
+@pytest.mark.parametrize(
+    "value",
+    [lambda k: 0.0, lambda k: 7.5, lambda k: -1e50, lambda k: 1e6 if k == 5 else float(k % 3)],
+    ids=["zero", "constant", "large constant", "outlier"],
+)
+def test_odd_data(name: str, value: Callable[[int], float]) -> None:
+    opt = make(name, PLAIN, budget=9)
+    for trial in opt:
+        opt.tell(trial, value(trial.number))
+    best = opt.best()
+    assert best.low <= best.mean <= best.high
+
+
+# --- the state is a fold ----------------------------------------------------------------------------
+
+
+def test_looking_changes_nothing() -> None:
+    quiet, curious = make("eic", PLAIN, 25), make("eic", PLAIN, 25)
+    for _ in range(25):
+        curious.propose()
+        if curious.observations:
+            curious.best()
+            curious.predict({"x": 0.5, "y": 1.0})
+            curious.landscape([{"x": 0.1, "y": 0.2}])
+            curious.copy().ask()
+        curious.history()
+        assert run(quiet, 1) == run(curious, 1)
+    assert quiet.to_json() == curious.to_json()
+
+
+def test_a_result_that_arrives_between_proposal_and_ask_is_kept() -> None:
+    opt = make("eic", PLAIN, 25)
+    run(opt, 8)
+    waiting = opt.ask()
+    event = opt.propose()
+    opt.tell(waiting, noisy(waiting))
+    opt.apply(event)
+    assert opt.observations == 9
+    assert nr.Optimizer.from_json(opt.to_json()).propose() == opt.propose()
+
+
+def test_copies_go_their_own_way() -> None:
+    opt = make("eic", PLAIN, 25)
+    run(opt, 8)
+    pending = opt.ask()
+    before = opt.to_json()
+    twin = opt.copy()
+    twin.tell(pending, 1.0)
+    twin.observe({"x": 0.0, "y": 1.0}, 2.0)
+    twin.ask()
+    assert opt.to_json() == before
+    assert [trial.number for trial in opt.pending] == [pending.number]
+
+
+# --- invariance -------------------------------------------------------------------------------------
+
+
+def decisions(opt: nr.Optimizer, value: Callable[[nr.Trial], float]) -> np.ndarray:
+    return np.array(
+        [[*trial.params.values()] for trial in opt if opt.tell(trial, value(trial)) is None]
+    )
+
+
+@pytest.mark.parametrize(("a", "b"), [(3.0, 40.0), (1e-6, 0.0), (1e5, -1e5)])
+def test_scaling_and_shifting_the_values_changes_no_decision(a: float, b: float) -> None:
+    plain = decisions(make("eic", PLAIN, 20), noisy)
+    moved = decisions(make("eic", PLAIN, 20), lambda trial: a * noisy(trial) + b)
+    np.testing.assert_allclose(moved, plain, atol=1e-4)
+
+
+def test_minimising_the_negative_is_the_same() -> None:
+    up = make("eic", PLAIN, 20)
+    down = make("eic", PLAIN, 20, direction="minimize")
+    np.testing.assert_array_equal(
+        decisions(up, noisy), decisions(down, lambda trial: -noisy(trial))
+    )
+    best, worst = up.best(), down.best()
+    assert (best.params, best.mean, best.high) == (worst.params, -worst.mean, -worst.low)
+    assert best.luckiest == -worst.luckiest
+    assert up.trials[-1].decision.expected_improvement == (
+        down.trials[-1].decision.expected_improvement
+    )
+
+
+def test_renaming_parameters_changes_no_decision() -> None:
+    renamed = nr.Space({"b": PLAIN.parameters["x"], "a": PLAIN.parameters["y"]})
+    one, two = make("eic", PLAIN, 16), make("eic", renamed, 16)
+    np.testing.assert_array_equal(decisions(one, noisy), decisions(two, noisy))
+
+
+# --- bad input --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "options"),
+    [
+        (float("nan"), {}),
+        (float("inf"), {}),
+        (-float("inf"), {}),
+        ("0.5", {}),
+        (None, {}),
+        (1 + 2j, {}),
+        (1e200, {}),
+        (10**400, {}),
+        ([1.0], {}),
+        (1.0, {"sem": -0.1}),
+        (1.0, {"sem": 0.0}),
+        (1.0, {"sem": float("nan")}),
+        (1.0, {"sem": "x"}),
+        (1.0, {"count": 0}),
+        (1.0, {"count": -2}),
+        (1.0, {"count": float("inf")}),
+    ],
+)
+def test_a_result_that_can_t_be_right(value: Any, options: dict[str, Any]) -> None:
+    opt = make("eic", PLAIN)
+    run(opt, 5)
+    trial = opt.ask()
+    before = opt.to_json()
+    wrong = next(iter(options.values()), value)
+    with pytest.raises(nr.DataError) as caught:
+        opt.tell(trial, value, **options)
+    assert repr(wrong) in str(caught.value)
+    with pytest.raises(nr.DataError):
+        opt.observe({"x": 0.0, "y": 0.0}, value, **options)
+    assert opt.to_json() == before
+    opt.tell(trial, 0.5)
+
+
+@pytest.mark.parametrize("number", [99, -1, True, 1.5, "0", None])
+def test_an_unknown_trial(number: Any) -> None:
+    opt = make("eic", PLAIN)
+    run(opt, 2)
+    before = opt.to_json()
+    with pytest.raises(nr.UnknownTrialError, match="trial"):
+        opt.tell(number, 1.0)
+    with pytest.raises(nr.UnknownTrialError):
+        opt.abandon(number)
+    assert opt.to_json() == before
+
+
+def test_told_twice() -> None:
+    opt = make("eic", PLAIN)
+    trial = opt.ask()
+    opt.tell(trial, 0.25)
+    before = opt.to_json()
+    opt.tell(trial.number, np.float64(0.25))  # a retry
+    with pytest.raises(nr.TrialError, match=r"0\.25.*0\.5"):
+        opt.tell(trial, 0.5)
+    with pytest.raises(nr.TrialError, match="told"):
+        opt.abandon(trial)
+    assert opt.to_json() == before
+
+
+def test_an_abandoned_trial_may_still_be_told() -> None:
+    opt = make("eic", PLAIN)
+    trial = opt.ask()
+    opt.abandon(trial)
+    opt.abandon(trial)
+    assert opt.pending == []
+    opt.tell(trial, 0.5)
+    assert opt.history()[0].status == "told"
+
+
+def test_a_trial_of_another_optimiser_is_refused() -> None:
+    opt, other = make("eic", PLAIN), make("eic", PLAIN, seed=8)
+    opt.ask()
+    with pytest.raises(nr.UnknownTrialError):
+        opt.tell(other.ask(), 1.0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"budget": 0},
+        {"budget": 2.5},
+        {"budget": "9"},
+        {"seed": -1},
+        {"seed": 1.0},
+        {"policy": "ucb?"},
+        {"policy": 7},
+        {"direction": "up"},
+        {"design": "spiral"},
+        {"n0": 0},
+        {"space": {"x": nr.Float(0, 1)}},
+    ],
+)
+def test_settings_that_can_t_be_right(options: dict[str, Any]) -> None:
+    settings: dict[str, Any] = {"space": PLAIN, "budget": 10} | options
+    with pytest.raises(nr.NoRegretError) as caught:
+        nr.Optimizer(settings.pop("space"), settings.pop("budget"), **settings)
+    (name, value), *_ = options.items()
+    assert name in str(caught.value)
+    assert repr(value) in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"events": []}', '{"version": 9, "events": []}'])
+def test_json_of_something_else(text: str) -> None:
+    with pytest.raises(nr.StorageError):
+        nr.Optimizer.from_json(text)
+
+
+def test_extending_below_what_was_asked() -> None:
+    opt = make("eic", PLAIN)
+    run(opt, 5)
+    with pytest.raises(nr.ConfigError, match="4"):
+        opt.extend(4)
+    opt.extend(30)
+    assert nr.Optimizer.from_json(opt.to_json()).budget == 30
+
+
+# --- what it says -----------------------------------------------------------------------------------
+
+
+def test_best_is_a_posterior_mean_at_a_visited_point_not_the_luckiest() -> None:
+    opt = nr.Optimizer(LINE, 40, design=[{"x": 0.2}, {"x": 0.8}])
+    rng = np.random.default_rng(0)
+    for _ in range(15):
+        opt.observe({"x": 0.8}, 1.0 + 0.1 * rng.standard_normal())
+    opt.observe({"x": 0.2}, 1.3)  # lucky once
+    for _ in range(4):
+        opt.observe({"x": 0.2}, 0.5 + 0.1 * rng.standard_normal())
+    opt.ask(3)  # the third one fits the model
+    best = opt.best()
+    assert best.params == {"x": 0.8}
+    assert best.luckiest == 1.3
+    assert best.count >= 15
+    assert best.low < 1.0 < best.high
+    assert abs(best.sample_mean - 1.0) < 0.1
+
+
+def test_decisions_explain_themselves() -> None:
+    opt = make("eic", PLAIN, 60)
+    run(opt, 60)
+    seen = {}
+    for trial in opt.trials:
+        decision, text = trial.decision, str(trial.decision)
+        seen[decision.reason] = text
+        assert nr.Decision.from_json(json.loads(json.dumps(decision.to_json()))) == decision
+        if decision.reason == "design":
+            continue
+        assert str(decision.remaining) in text
+        assert decision.evaluation_cost == pytest.approx(
+            decision.expected_loss / decision.remaining
+        )
+        # alpha - L m = mu - xi (paper.md 4.3), and what is chosen passes the gate
+        assert decision.expected_improvement - decision.expected_loss == pytest.approx(
+            decision.mean - decision.incumbent, abs=1e-9
+        )
+        assert decision.z >= decision.gate - 1e-6
+        assert decision.expected_improvement >= decision.evaluation_cost * (1 - 1e-6)
+    assert {"design", "explore", "resample"} <= set(seen)
+    assert seen["explore"].startswith("explored: expected gain ")
+    assert "tried" in seen["resample"]
+    last = opt.trials[-1].decision
+    assert last.gate == 0
+    assert last.mean >= last.incumbent - 1e-9
+
+
+def test_history_is_rows_for_a_data_frame() -> None:
+    opt = make("eic", MIXED)
+    opt.observe({"rate": 1.0, "size": 3, "kind": "b", "grade": 5}, -1.0)
+    run(opt, 6)
+    opt.abandon(opt.ask())
+    opt.ask()
+    rows = [row.flat() for row in opt.history()]
+    assert [row["status"] for row in rows] == ["observed", *["told"] * 6, "abandoned", "pending"]
+    assert rows[1]["params_kind"] in "abc"
+    assert {"reason", "mean", "sd", "evaluation_cost"} <= set(rows[-1])
+    json.dumps(rows, allow_nan=False)
+
+
+def test_prior_data_cost_no_budget_and_count_towards_the_start() -> None:
+    opt = nr.Optimizer(PLAIN, 20, n0=4)
+    for x in (0.0, 0.5, 1.0, 1.5):
+        opt.observe({"x": x, "y": 1.0}, truth({"x": x, "y": 1.0}))
+    assert (opt.remaining, opt.asked) == (20, 0)
+    assert opt.ask().decision.reason != "design"
+
+
+def test_points_that_the_user_lists_come_first() -> None:
+    listed = [{"x": 0.0, "y": 1.0}, {"x": 1.0, "y": 2.0}]
+    opt = nr.Optimizer(PLAIN, 20, design=listed)
+    opt.observe({"x": 0.1, "y": 0.1}, 1.0)
+    assert [trial.params for trial in opt.ask(2)] == listed
+
+
+def test_a_standard_error_counts_for_what_it_says() -> None:
+    exact, vague = (nr.Optimizer(LINE, 9, design=[{"x": 0.5}]) for _ in range(2))
+    for opt, sem in ((exact, 0.001), (vague, 1.0)):
+        for x, y in ((0.1, 0.0), (0.3, 0.4), (0.9, -0.2)):
+            opt.observe({"x": x}, y, sem=0.01)
+        opt.observe({"x": 0.5}, 3.0, sem=sem)
+        run(opt, 2)
+    assert exact.predict({"x": 0.5})[0] > vague.predict({"x": 0.5})[0]
+    assert exact.predict({"x": 0.5})[1] < vague.predict({"x": 0.5})[1]
+
+
+def test_thousands_of_replicates_stay_cheap_and_flat() -> None:
+    opt = nr.Optimizer(LINE, 5000, design=[{"x": 0.25}, {"x": 0.5}, {"x": 0.75}])
+    rng = np.random.default_rng(1)
+    for k in range(3000):
+        opt.observe({"x": (0.25, 0.5, 0.75)[k % 3]}, k % 3 + 0.1 * rng.standard_normal())
+    run(opt, 4)
+    assert opt.best().params["x"] != 0.25
+    assert opt.observations == 3004

@@ -1,0 +1,84 @@
+"""Pictures are drawn from the right numbers; whether they please is for eyes."""
+
+import matplotlib
+import numpy as np
+import pytest
+
+import noregret as nr
+from noregret.plotting import plot_decisions, plot_posterior, plot_regret, plot_reward
+
+matplotlib.use("Agg")
+
+LINE = nr.Space({"price": nr.Float(1.0, 20.0, log=True)})
+PLANE = nr.Space({"a": nr.Float(0.0, 1.0), "b": nr.Float(0.1, 10.0, log=True)})
+
+
+def tuned(space: nr.Space, steps: int = 15, **options: object) -> nr.Optimizer:
+    opt = nr.Optimizer(space, 40, seed=1, **options)  # type: ignore[arg-type]
+    rng = np.random.default_rng(0)
+    for trial in opt.ask(steps):
+        value = -sum((float(v) - 0.5) ** 2 for v in trial.params.values())
+        opt.tell(trial, value + 0.1 * rng.standard_normal())
+    return opt
+
+
+def test_regret_curves_are_sums_with_bands() -> None:
+    runs = np.random.default_rng(0).random((6, 30))
+    ax = plot_regret({"ours": runs, "theirs": runs[0]})
+    ours, theirs = ax.get_lines()
+    np.testing.assert_allclose(ours.get_ydata(), np.cumsum(runs.mean(axis=0)))
+    np.testing.assert_allclose(theirs.get_ydata(), np.cumsum(runs[0]))
+    assert len(ax.collections) == 1  # a single run has no band
+    summed = plot_regret({"ours": np.cumsum(runs, axis=1)}, cumulative=False)
+    np.testing.assert_allclose(summed.get_lines()[0].get_ydata(), ours.get_ydata())
+
+
+def test_axes_in_axes_out() -> None:
+    from matplotlib.figure import Figure
+
+    ax = Figure().add_subplot()
+    assert plot_regret({"a": np.ones(4)}, ax) is ax
+    assert plot_decisions(tuned(LINE), ax) is ax
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_reward_is_what_was_gained(direction: str) -> None:
+    opt = tuned(LINE, direction=direction)
+    values = np.array([row.value for row in opt.history()])
+    sign = 1 if direction == "maximize" else -1
+    line = plot_reward(opt, baseline=-30.0).get_lines()[1]
+    np.testing.assert_allclose(line.get_ydata(), np.cumsum(sign * (values + 30.0)))
+    with pytest.raises(nr.ConfigError, match="nothing was told"):
+        plot_reward(nr.Optimizer(LINE, 5))
+
+
+def test_every_decision_is_shown() -> None:
+    opt = tuned(LINE)
+    ax = plot_decisions(opt)
+    shown = sum(len(points.get_offsets()) for points in ax.collections)
+    assert shown == 15
+    plot_decisions(nr.Optimizer(LINE, 5))  # nothing to show is not an error
+
+
+@pytest.mark.parametrize("space", [LINE, PLANE])
+def test_posterior_draws_and_changes_nothing(space: nr.Space) -> None:
+    opt = tuned(space)
+    before = opt.to_json()
+    first, second = plot_posterior(opt)
+    first.figure.canvas.draw()
+    assert opt.to_json() == before
+    assert "25 evaluations left" in first.get_title() + second.get_title()
+
+
+def test_the_grey_is_where_the_gate_is_shut() -> None:
+    opt = tuned(LINE)
+    points = [{"price": float(x)} for x in np.linspace(1.0, 20.0, 50)]
+    land = opt.landscape(points)
+    worth = land.expected_improvement >= land.evaluation_cost
+    np.testing.assert_array_equal(land.feasible, worth)
+
+
+def test_other_spaces_are_refused_by_name() -> None:
+    opt = tuned(nr.Space({"x": nr.Float(0, 1), "n": nr.Int(1, 4)}))
+    with pytest.raises(nr.ConfigError, match="x, n"):
+        plot_posterior(opt)

@@ -9,7 +9,7 @@ import pytest
 matplotlib.use("Agg")
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["docs/quickstart.md", "docs/spaces.md"]
+PAGES = ["docs/quickstart.md", "docs/spaces.md", "docs/policies.md", "docs/theory.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -125,7 +125,8 @@ def plot_decisions(optimizer: Optimizer, ax: Axes | None = None) -> Axes:
         ax.axhspan(best.low, best.high, color=COLOURS["resample"], alpha=0.15, lw=0)
         ax.axhline(best.mean, color=COLOURS["resample"], lw=1, label="best posterior mean now")
     ax.set(xlabel="trial", ylabel="observed value", xlim=(-0.5, max(1, optimizer.asked) - 0.5))
-    ax.legend(loc="best", frameon=False, fontsize="small", ncols=2)
+    if any(told.values()):
+        ax.legend(loc="best", frameon=False, fontsize="small", ncols=2)
     return ax
 
 

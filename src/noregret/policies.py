@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from math import log, pi, sqrt
 from typing import Any, ClassVar, Literal
 
@@ -139,7 +139,7 @@ class Policy(ABC):
     """
 
     name: ClassVar[str] = ""
-    merge: bool = False
+    merge: bool = field(default=False, kw_only=True)
 
     @abstractmethod
     def score(self, context: Context) -> Score: ...
@@ -238,7 +238,7 @@ class EIC(EI):
     """
 
     name: ClassVar[str] = "eic"
-    merge: bool = True
+    merge: bool = field(default=True, kw_only=True)
     gate: bool = True
     omega_scale: float | None = None
     delta: float = 0.1

@@ -424,15 +424,15 @@ def _draw_all(results: Results, folder: Path) -> list[str]:
 
 def _draw(axis: Axes, results: Results, function: str, policies: Sequence[str]) -> None:
     counts = set()
-    # EIC is drawn last, on top.
-    for policy in reversed(policies):
+    # EI-Nguyen is dashed and above EI, which it nearly equals; EIC is above all.
+    for policy in sorted(policies, key=lambda name: (name == "eic", name == "ei-nguyen")):
         cell = results.get(function, policy)
         if cell is None:
             continue
         counts.add(cell.count)
         mean, half = region(cell.curves)
         n = np.arange(1, cell.budget + 1)
-        style = "--" if policy == "ei-nguyen" else "-"  # or it hides EI, which it nearly equals
+        style = "--" if policy == "ei-nguyen" else "-"
         axis.plot(n, mean, style, color=COLOURS[policy], label=LABELS[policy], linewidth=1.4)
         if np.isfinite(half).all():
             axis.fill_between(
@@ -447,5 +447,6 @@ def _draw(axis: Axes, results: Results, function: str, policies: Sequence[str]) 
     axis.set_xlim(0)
     axis.set_ylim(0)
     axis.spines[["top", "right"]].set_visible(False)
-    handles, labels = axis.get_legend_handles_labels()
-    axis.legend(handles[::-1], labels[::-1], fontsize=8, frameon=False, loc="best")
+    lines = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
+    names = [LABELS[policy] for policy in policies if LABELS[policy] in lines]
+    axis.legend([lines[name] for name in names], names, fontsize=8, frameon=False)

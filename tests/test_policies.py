@@ -1,0 +1,222 @@
+"""The gate, the incumbents and the scores, against their definitions."""
+
+import numpy as np
+import pytest
+
+import noregret as nr
+from noregret.gp import GP, Data, Hyper
+from noregret.kernels import SE, Matern
+from noregret.numerics import gate, h
+from noregret.policies import POLICIES, Context, PosteriorScore, incumbent, make_policy
+
+
+def context(seed: int = 0, m: int = 12, dim: int = 2, remaining: int = 40) -> Context:
+    rng = np.random.default_rng(seed)
+    x, kernel = rng.random((m, dim)), Matern((0.4,) * dim)
+    y = np.linalg.cholesky(kernel.gram(x) + 0.05 * np.eye(m)) @ rng.standard_normal(m)
+    gp = GP.of(Data.of(x, y), Hyper(kernel, 0.05, 1.3, 0.25))
+    return Context(
+        gp=gp,
+        rows=m,
+        asked=m,
+        remaining=remaining,
+        best_observation=float(y.max()),
+        unit=2.0,
+        rng=np.random.default_rng(seed),
+        draw=lambda: rng.random(dim),
+        domain_best=lambda: 9.0,
+    )
+
+
+def test_the_gate_is_ei_against_its_cost() -> None:
+    """alpha >= L exactly where z >= t_m (paper.md 4.1), and Lemma 2."""
+    rng = np.random.default_rng(0)
+    mu, xi = rng.normal(0, 2, (2, 100_000))
+    s = np.exp(rng.normal(-1, 1.5, 100_000))
+    m = rng.choice(np.exp(rng.uniform(0, np.log(1e6), 200)).astype(int), 100_000)
+    z = (mu - xi) / s
+    alpha, cost = s * h(z), s * h(-z) / m
+    gates = {k: gate(float(k)) for k in np.unique(m)}
+    t = np.array([gates[k] for k in m])
+    clear = np.abs(z - t) > 1e-9  # on the edge rounding decides
+    visible = alpha > 1e-300
+    np.testing.assert_array_equal((alpha >= cost)[clear & visible], (z >= t)[clear & visible])
+    assert not (z >= t)[~visible].any()
+    assert (t >= -np.sqrt(2 * np.log(m)) - 1e-12).all()
+    np.testing.assert_allclose(alpha - cost * m, mu - xi, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("remaining", [1, 2, 17, 500])
+@pytest.mark.parametrize("seed", range(10))
+def test_the_incumbent_always_passes(remaining: int, seed: int) -> None:
+    """B_n is never empty (paper.md 4.2)."""
+    here = context(seed, remaining=remaining)
+    best = here.gp.data.x[[here.incumbent_row]]
+    _, slack = nr.EIC().score(here)(best)
+    assert slack[0] >= -1e-9
+
+
+def test_incumbents() -> None:
+    here = context()
+    mu, sigma = here.gp.at_data
+    assert incumbent(here, "mean") == mu.max()
+    assert incumbent(here, "observation") == here.gp.data.y.max()
+    assert incumbent(here, "domain") == 9.0
+    expected = (mu - 1.2815515655446004 * here.gp.omega * sigma).max()
+    assert incumbent(here, "quantile", 0.9) == pytest.approx(expected)
+    assert incumbent(here, "quantile", 0.5) == pytest.approx(mu.max())
+
+
+SCORES = {
+    "eic": nr.EIC(),
+    "ei": nr.EI(),
+    "ei-observation": nr.EI(incumbent="observation"),
+    "aei-huang": nr.AEI(factor="huang"),
+    "aei-printed": nr.AEI(factor="printed"),
+    "gp-ucb": nr.GPUCB(),
+    "gp-ts": nr.GPTS(features=64),
+    "gp-ts-scaled": nr.GPTS(features=64, scale=2.0),
+}
+
+
+@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize("barrier", [0.0, 0.1])
+def test_gradients(name: str, barrier: float) -> None:
+    here = context(3)
+    score = SCORES[name].score(here)
+    x = np.random.default_rng(1).random((200, 2))
+    x = x[score(x)[1] > 0.05][:25]
+    value, slope = score.ascend(x, barrier)
+    for column in range(2):
+        step = np.zeros(2)
+        step[column] = 1e-6
+        numeric = (score.ascend(x + step, barrier)[0] - score.ascend(x - step, barrier)[0]) / 2e-6
+        np.testing.assert_allclose(slope[:, column], numeric, rtol=1e-4, atol=1e-5)
+    if barrier == 0.0:
+        np.testing.assert_allclose(value, score(x)[0], rtol=1e-10, atol=1e-10)
+
+
+def test_scores_are_what_they_are_called() -> None:
+    here = context()
+    x = np.random.default_rng(2).random((50, 2))
+    mu, sigma = here.gp.posterior(x)
+    s, noise, xi = here.gp.omega * sigma, here.gp.noise_sd, incumbent(here, "mean")
+    rng = np.random.default_rng(0)
+    draws = mu[:, None] + s[:, None] * rng.standard_normal((50, 200_000))
+    ei = np.maximum(draws - xi, 0).mean(axis=1)
+    np.testing.assert_allclose(np.exp(nr.EI().score(here)(x)[0]), ei, rtol=0.1, atol=2e-3)
+
+    plain = nr.EI().score(here)(x)[0]
+    huang, printed = (nr.AEI(factor=f).score(here)(x)[0] - plain for f in ("huang", "printed"))
+    np.testing.assert_allclose(np.exp(huang), 1 - noise / np.hypot(s, noise))
+    np.testing.assert_allclose(np.exp(printed), s / np.hypot(s, noise))
+    np.testing.assert_allclose(nr.GPUCB(beta=4.0).score(here)(x)[0], mu + 2 * s)
+
+
+def test_widths_of_gp_ucb() -> None:
+    here = context()
+    n, d = here.asked + 1, 2
+    assert nr.GPUCB(beta=9).width(here) == 3
+    assert nr.GPUCB(beta="log").width(here) == pytest.approx(np.sqrt(0.2 * d * np.log(2 * n)))
+    srinivas = 2 * np.log(2 * np.pi**2 * n**2 / 0.3) + 2 * d * np.log(
+        n**2 * d * np.sqrt(np.log(4 * d / 0.1))
+    )
+    assert nr.GPUCB(beta="srinivas").width(here) == pytest.approx(np.sqrt(srinivas))
+    assert nr.GPUCB(beta="chowdhury-gopalan").width(here) > 1
+
+
+def test_nguyen_falls_back_to_the_largest_sample_mean() -> None:
+    here = context()
+    policy = nr.EINguyen(kappa=1e-4)
+    edge = np.log(1e-4 / here.unit)  # kappa is in the user's units
+    assert policy.settle(here, edge + 1e-9) is None
+    assert policy.settle(here, edge - 1e-9) == int(np.argmax(here.gp.data.y))
+    assert nr.EINguyen(kappa=0.0).settle(here, -1e9) is None
+
+
+def test_ei_is_eic_without_its_gate() -> None:
+    space = nr.Space({"x": nr.Float(0, 1), "y": nr.Float(0, 1)})
+
+    def run(policy: nr.Policy) -> list[dict[str, nr.Scalar]]:
+        opt = nr.Optimizer(space, 20, policy=policy, seed=5)
+        for trial in opt:
+            x, y = (float(v) for v in trial.params.values())
+            noise = np.random.default_rng(trial.number).standard_normal()
+            opt.tell(trial, np.sin(9 * x) + y + 0.1 * noise)
+        return [trial.params for trial in opt.trials]
+
+    assert run(nr.EI()) == run(nr.EIC(gate=False, merge=False))
+    assert run(nr.EI()) != run(nr.EIC())
+
+
+def test_theory_s_omega_widens_the_posterior() -> None:
+    here = context()
+    score = nr.EIC(omega_scale=2.0, delta=0.1).score(here)
+    assert isinstance(score, PosteriorScore)
+    expected = 2.0 * np.sqrt(here.gp.information + 1 + np.log(10))
+    assert score.omega == pytest.approx(expected)
+
+
+def test_explore_then_commit() -> None:
+    space = nr.Space({"x": nr.Float(0, 1)})
+    opt = nr.Optimizer(space, 20, policy=nr.ExploreThenCommit(0.5), n0=2)
+    for trial in opt:
+        opt.tell(trial, float(trial.params["x"]))
+    late = {trial.params["x"] for trial in opt.trials[10:]}
+    assert len(late) == 1
+    assert late == {max(trial.params["x"] for trial in opt.trials)}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_json_there_and_back(name: str) -> None:
+    policy = POLICIES[name]()
+    assert make_policy(policy.to_json()) == policy == make_policy(name)
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: nr.EI(incumbent="best"), "best"),  # type: ignore[arg-type]
+        (lambda: nr.EI(incumbent="quantile", beta=1.0), "1.0"),
+        (lambda: nr.EIC(omega_scale=0.0), "0.0"),
+        (lambda: nr.EIC(delta=2.0), "2.0"),
+        (lambda: nr.AEI(factor="other"), "other"),  # type: ignore[arg-type]
+        (lambda: nr.EINguyen(kappa=-1.0), "-1.0"),
+        (lambda: nr.EINguyen(kappa=float("nan")), "nan"),
+        (lambda: nr.GPUCB(beta="wide"), "wide"),
+        (lambda: nr.GPUCB(beta=-4.0), "-4.0"),
+        (lambda: nr.GPTS(scale="wide"), "wide"),
+        (lambda: nr.GPTS(features=0), "0"),
+        (lambda: nr.ExploreThenCommit(1.5), "1.5"),
+        (lambda: make_policy({"name": "eic", "colour": 1}), "colour"),
+        (lambda: make_policy("nothing"), "nothing"),
+    ],
+)
+def test_options_that_can_t_be_right(make, named: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(nr.ConfigError, match=named):
+        make()
+
+
+def test_replicates_are_merged_only_where_nothing_can_be_learnt() -> None:
+    """The rule of `maximise.same_point`, from its definition by brute force."""
+    from noregret.maximise import same_point
+
+    x = np.array([[0.30], [0.31], [0.70]])
+    gp = GP.of(Data.of(x, np.array([1.0, 1.0, 0.0])), Hyper(SE((0.3,)), 0.01, 1.0, 0.0))
+    here = context()
+    score = nr.EI().score(
+        Context(**{**here.__dict__, "gp": gp, "rows": 3, "best_observation": 1.0})
+    )
+    for new in np.linspace(0.25, 0.75, 41):
+        for remaining in (1, 10, 1000):
+            row = same_point(score, gp, np.array([new]), 3, remaining)
+            both = np.vstack([[[new]], x])
+            mu, _ = gp.posterior(both)
+            cov = gp.covariance(both)
+            apart = [
+                np.sqrt((mu[0] - mu[i]) ** 2 + max(0, cov[0, 0] + cov[i, i] - 2 * cov[0, i]))
+                for i in (1, 2, 3)
+            ]
+            same = [i for i in range(3) if apart[i] <= gp.noise_sd / np.sqrt(remaining)]
+            best = max(same, key=lambda i: score(x[[i]])[0][0]) if same else None
+            assert row == best

@@ -44,5 +44,5 @@ $(READY): pyproject.toml
 # torch comes first and pinned, so that botorch and ray settle on it and nothing is fetched twice.
 $(READY_INTEGRATIONS): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[botorch,optuna,ray]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[botorch,optuna,ray]' optuna-integration ax-platform
 	touch $@

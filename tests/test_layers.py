@@ -26,6 +26,7 @@ LAYERS = [
     {"plotting", "databases"},
     {"journal"},
     {"study"},
+    {"tuning"},
     {"experiments", "integrations", "service"},
     {"cli", "__main__"},
 ]

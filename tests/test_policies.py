@@ -217,6 +217,10 @@ def test_replicates_are_merged_only_where_nothing_can_be_learnt() -> None:
                 np.sqrt((mu[0] - mu[i]) ** 2 + max(0, cov[0, 0] + cov[i, i] - 2 * cov[0, i]))
                 for i in (1, 2, 3)
             ]
-            same = [i for i in range(3) if apart[i] <= gp.noise_sd / np.sqrt(remaining)]
+            same = [
+                i
+                for i in range(3)
+                if apart[i] <= gp.noise_sd / np.sqrt(remaining) and abs(x[i, 0] - new) <= 0.05
+            ]
             best = max(same, key=lambda i: score(x[[i]])[0][0]) if same else None
             assert row == best

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from noregret.kernels import Features, Kernel
 from noregret.numerics import Array, Factor
 
+_BLOCK = 2**15  # numbers that are worked on at a time: what fits a cache, and needs no fresh memory
 _TINY = 1e-14  # least posterior variance (unit signal): rounding may take it below zero
 
 
@@ -201,8 +202,13 @@ class GP:
 
     def posterior(self, x: Array) -> tuple[Array, Array]:
         """mu_n(x) and sigma_n(x), eqs. mun and postpwd; the sd of f is omega * sigma."""
-        k = self.hyper.kernel.gram(x, self.data.x)
-        return self.mean + k @ self.alpha, _sd(self.factor.quad(k.T))
+        mu, quad = np.empty(len(x)), np.empty(len(x))
+        step = max(32, _BLOCK // max(1, len(self.data)))
+        for i in range(0, len(x), step):
+            part = slice(i, i + step)
+            k = self.hyper.kernel.gram(x[part], self.data.x)
+            mu[part], quad[part] = k @ self.alpha, self.factor.quad(k.T)
+        return self.mean + mu, _sd(quad)
 
     def posterior_vjp(self, x: Array) -> tuple[Array, Array, Callable[[Array, Array], Array]]:
         """mu, sigma, and (a, b) -> a dmu/dx + b dsigma/dx row by row."""

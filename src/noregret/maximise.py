@@ -1,9 +1,9 @@
 """The best feasible point of a score: candidates, and the best few of them refined by gradients.
 
-Small finite spaces are enumerated.  Otherwise: points spread over the cube, points around the good
-ones, and every sampled point are scored in one batch; the best of different places climb together
-in one vectorised quasi-Newton ascent, kept inside the gate by a vanishing logarithmic barrier;
-discrete columns move by neighbours.
+Small finite spaces are enumerated.  Otherwise: points spread over the cube and every sampled point
+are scored in one batch; the best of different places climb together in one vectorised quasi-Newton
+ascent, led into the gate and kept inside by a logarithmic barrier; discrete columns then move from
+level to level.
 """
 
 from __future__ import annotations
@@ -16,14 +16,19 @@ from numpy.typing import NDArray
 
 from noregret.gp import GP
 from noregret.numerics import Array
-from noregret.policies import FEASIBLE, Score
+from noregret.policies import FEASIBLE, STEEP, Score
 from noregret.space import Space
 
-_ENUMERATE = 2048  # spaces up to this size are searched completely
-_GLOBAL, _GLOBAL_WORK = (384, 2048), 150_000  # points over the cube: fewer where each costs more
-_LOCAL = 256
+# Sizes are what a measurement of many random states asked for (tests/test_maximise.py); "work" is
+# points times the terms that one costs.
+_ENUMERATE, _ENUMERATE_WORK = 2048, 400_000  # finite spaces of either size are searched completely
+_GLOBAL, _GLOBAL_WORK = (256, 2048), 60_000  # points over the cube: fewer where each costs more
 # Many climb a little, few climb to the top: starts, strength of the barrier, iterations.
-_STAGES = ((24, 1e-2, 5), (6, 1e-2, 10), (4, 1e-4, 12))
+_STAGES = ((40, 1e-2, 4), (5, 3e-4, 12))
+_FLAT = 1e-7  # a gain (of log EI, as a rule) that is not worth another step
+# Where columns are discrete: points to move from, moves at random, rounds of neighbours, and the
+# climb of what is continuous after each.
+_CENTERS, _JUMPS, _ROUNDS, _TOUCH = 8, 128, 12, (4, 3e-4, 6)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,21 +43,18 @@ class Found:
 
 def maximise(score: Score, space: Space, sampled: Array, rng: Generator) -> Found:
     """argmax of the score over {slack >= 0}, sampled points among them."""
-    if space.size is not None and space.size <= _ENUMERATE:
+    most = max(_ENUMERATE, _ENUMERATE_WORK // max(1, score.width))
+    if space.size is not None and space.size <= most:
         pool = _Pool(space.grid(), score)
     else:
         count = int(np.clip(_GLOBAL_WORK / max(1, score.width), *_GLOBAL))
         pool = _Pool(np.vstack([space.spread(_spread(count, space.dim, rng)), sampled]), score)
-        pool.add(space.canonical(_around(pool.best(8), _LOCAL, rng)))
-        continuous = np.array([kind == "continuous" for kind in space.kinds])
-        for _ in range(1 if continuous.all() else 3):
-            before = pool.best_value
-            if continuous.any():
-                _climb(pool, space, continuous)
-            if not continuous.all():
-                pool.add(_neighbours(space, pool.best(4)))
-            if not pool.best_value > before:
-                break
+        kinds = np.array(space.kinds)
+        if (kinds != "categorical").any():  # the score has slopes between ordered levels, too
+            for stage in _STAGES:
+                _climb(pool, space, kinds != "categorical", *stage)
+        if (kinds != "continuous").any():
+            _hop(pool, space, kinds, rng)
     return pool.found(sampled)
 
 
@@ -79,20 +81,17 @@ class _Pool:
         return float(self._feasible_value.max())
 
     def best(self, count: int) -> Array:
-        """The best feasible points of different places: near-copies of better ones are left out."""
-        value = self._feasible_value
-        order = np.argsort(-value, kind="stable")[: 8 * count]
-        order = order[value[order] > -np.inf]
-        near = self.x[order]
-        apart = np.abs(near[:, None, :] - near[None, :, :]).max(axis=2)
-        chosen, nearest = list(order[:1]), apart[0] if len(order) else np.zeros(0)
+        """The best points of different places; one that just misses the gate may be among them."""
+        value = self.value + STEEP * np.minimum(self.slack, 0.0)
+        x = self.x[np.argsort(-value, kind="stable")[: 4 * count]]
+        chosen, nearest = [0], np.abs(x - x[0]).max(axis=1)
         # Half of them far apart, so that one broad hill does not take every start.
         for radius, limit in ((0.3, count // 2), (0.05, count), (0.0, count)):
             while len(chosen) < limit and (nearest > radius).any():
                 place = int(np.argmax(nearest > radius))  # the best one that is far enough
-                chosen.append(order[place])
-                np.minimum(nearest, apart[place], out=nearest)
-        return self.x[chosen] if chosen else self.x[:1]
+                chosen.append(place)
+                np.minimum(nearest, np.abs(x - x[place]).max(axis=1), out=nearest)
+        return np.asarray(x[chosen])
 
     def found(self, sampled: Array) -> Found:
         value = self._feasible_value
@@ -116,25 +115,32 @@ def _spread(count: int, dim: int, rng: Generator) -> Array:
     return np.asarray(points)
 
 
-def _around(centers: Array, count: int, rng: Generator) -> Array:
-    """Points around the centres at every scale from 0.2 to 0.001."""
-    which = rng.integers(len(centers), size=count)
-    scale = 10.0 ** rng.uniform(-3.0, -0.7, count)
-    steps = rng.standard_normal((count, centers.shape[1])) * scale[:, None]
-    # Half of the steps change few coordinates: good for discrete columns and high dimensions.
-    keep = rng.random(steps.shape) < np.where(rng.random(count) < 0.5, 1.0, 0.3)[:, None]
-    return np.clip(centers[which] + steps * keep, 0.0, 1.0)
+def _hop(pool: _Pool, space: Space, kinds: NDArray[np.str_], rng: Generator) -> None:
+    """Moves between levels: a few columns drawn anew, then neighbours until none is better."""
+    centers = pool.best(_CENTERS)
+    centers = centers[rng.integers(len(centers), size=_JUMPS)]
+    fresh = rng.random(centers.shape) < rng.choice([0.2, 0.5], size=(_JUMPS, 1))
+    fresh &= kinds != "continuous"
+    pool.add(np.where(fresh, space.spread(rng.random(centers.shape)), centers))
+    for _ in range(_ROUNDS):
+        before = pool.best_value
+        pool.add(np.vstack([space.neighbours(x) for x in pool.best(_CENTERS)]))
+        if (kinds == "continuous").any():
+            _climb(pool, space, kinds == "continuous", *_TOUCH)
+        if not pool.best_value > before:
+            break
 
 
-def _neighbours(space: Space, centers: Array) -> Array:
-    near = [space.neighbours(x) for x in centers]
-    return space.canonical(np.vstack([*near, centers]))
-
-
-def _climb(pool: _Pool, space: Space, movable: NDArray[np.bool_]) -> None:
-    for starts, barrier, iterations in _STAGES:
-        top = _ascend(pool.score, pool.best(starts), movable, barrier, iterations)
-        pool.add(space.canonical(top))
+def _climb(
+    pool: _Pool,
+    space: Space,
+    movable: NDArray[np.bool_],
+    starts: int,
+    barrier: float,
+    iterations: int,
+) -> None:
+    top = _ascend(pool.score, pool.best(starts), movable, barrier, iterations)
+    pool.add(space.canonical(top))
 
 
 def _ascend(
@@ -142,55 +148,62 @@ def _ascend(
 ) -> Array:
     """Projected BFGS ascent of all rows at once; each keeps its own curvature and step."""
     value, slope = score.ascend(x, barrier)
-    count, dim = x.shape
-    inverse = np.zeros((count, dim, dim))
-    fresh = np.ones(
-        count, dtype=bool
-    )  # no curvature yet: a step of fixed length along the gradient
-    step = np.ones(count)
+    slope = slope * movable
+    curvature = _Curvature(*x.shape)
+    step = np.ones(len(x))
     for _ in range(iterations):
-        blocked = ~movable | ((x <= 0.0) & (slope < 0.0)) | ((x >= 1.0) & (slope > 0.0))
+        blocked = np.where(slope < 0.0, x <= 0.0, x >= 1.0)
         free = np.where(blocked, 0.0, slope)
-        direction = np.where(blocked, 0.0, np.einsum("kij,kj->ki", inverse, free))
-        steepest = free * (0.05 / np.maximum(np.abs(free).max(axis=1), 1e-300))[:, None]
-        uphill = np.einsum("ki,ki->k", direction, free) > 0.0
-        direction = np.where((uphill & ~fresh)[:, None], direction, steepest)
+        direction = np.where(blocked, 0.0, curvature.step(free))
         longest = np.abs(direction).max(axis=1)
-        direction *= np.minimum(1.0, 0.25 / np.maximum(longest, 1e-300))[:, None]
-        new = np.clip(x + step[:, None] * direction, 0.0, 1.0)
+        if _dot(direction, free).max() < _FLAT:
+            break
+        direction *= (step * np.minimum(1.0, 0.25 / np.maximum(longest, 1e-300)))[:, None]
+        new = np.clip(x + direction, 0.0, 1.0)
         moved = new - x
         new_value, new_slope = score.ascend(new, barrier)
-        gain = np.einsum("ki,ki->k", moved, free)
-        better = new_value >= value + 1e-4 * gain
-        better &= np.isfinite(new_slope).all(axis=1) & (np.abs(moved).max(axis=1) > 0.0)
+        new_slope = new_slope * movable
+        better = new_value >= value + 1e-4 * _dot(moved, free)
+        better &= longest > 0.0
         step = np.where(better, 1.0, 0.25 * step)
-        _learn(inverse, fresh, better, moved, slope - new_slope)
+        curvature.learn(better, moved, np.where(better[:, None], slope - new_slope, 0.0))
         x = np.where(better[:, None], new, x)
         value = np.where(better, new_value, value)
         slope = np.where(better[:, None], new_slope, slope)
-        if (np.abs(moved).max(axis=1) < 1e-7).all():
-            break
     return x
 
 
-def _learn(inverse: Array, fresh: Array, better: Array, moved: Array, change: Array) -> None:
-    """The BFGS update of the inverse curvature, in place, for the rows that moved uphill."""
-    along = np.einsum("ki,ki->k", moved, change)
-    square = np.einsum("ki,ki->k", change, change)
-    good = better & (along > 1e-10 * np.sqrt(square * np.einsum("ki,ki->k", moved, moved) + 1e-300))
-    if not good.any():
-        return
-    s, y, rho = moved[good], change[good], 1.0 / along[good]
-    h = inverse[good]
-    start = fresh[good]
-    h[start] = np.eye(s.shape[1]) * (along[good] / square[good])[start, None, None]
-    hy = np.einsum("kij,kj->ki", h, y)
-    yhy = np.einsum("ki,ki->k", y, hy)
-    outer = np.einsum("ki,kj->kij", hy, s)
-    h += (rho * (1.0 + rho * yhy))[:, None, None] * np.einsum("ki,kj->kij", s, s)
-    h -= rho[:, None, None] * (outer + outer.transpose(0, 2, 1))
-    inverse[good] = h
-    fresh[good] = False
+def _dot(a: Array, b: Array) -> Array:
+    return np.asarray(np.einsum("ki,ki->k", a, b))
+
+
+class _Curvature:
+    """What BFGS knows of each row: an inverse Hessian, or nothing yet."""
+
+    def __init__(self, count: int, dim: int) -> None:
+        self.inverse = np.zeros((count, dim, dim))
+        self.fresh = np.ones(count, dtype=bool)
+        self.eye = np.eye(dim)
+
+    def step(self, slope: Array) -> Array:
+        """Newton's step where it is known to lead uphill, a short one along the slope elsewhere."""
+        steepest = slope * (0.05 / np.maximum(np.abs(slope).max(axis=1), 1e-300))[:, None]
+        newton = (self.inverse @ slope[:, :, None])[:, :, 0]
+        return np.where((_dot(newton, slope) > 0.0)[:, None], newton, steepest)
+
+    def learn(self, better: NDArray[np.bool_], s: Array, y: Array) -> None:
+        """The update from steps s and the fall y of the slope, for the rows that moved uphill."""
+        along, square = _dot(s, y), _dot(y, y)
+        good = better & (along > 1e-10 * np.sqrt(square * _dot(s, s) + 1e-300))
+        rho = np.divide(1.0, along, out=np.zeros_like(along), where=good)
+        start = good & self.fresh
+        if start.any():
+            self.inverse[start] = self.eye * (along[start] / square[start])[:, None, None]
+            self.fresh[start] = False
+        hy = (self.inverse @ y[:, :, None])[:, :, 0]
+        w = rho[:, None] * ((0.5 * (1.0 + rho * _dot(y, hy)))[:, None] * s - hy)
+        half = s[:, :, None] * w[:, None, :]
+        self.inverse += half + half.transpose(0, 2, 1)
 
 
 def same_point(score: Score, gp: GP, x: Array, rows: int, remaining: int) -> int | None:
@@ -200,14 +213,18 @@ def same_point(score: Score, gp: GP, x: Array, rows: int, remaining: int) -> int
     sqrt(mean^2 + variance), is below noise_sd / sqrt(remaining): the standard error that all
     evaluations which remain could reach together.  A smaller difference can't be found out in time,
     so another look at x_i is worth as much as one at x, and it keeps the model small.
+
+    Only close points are looked at, no column further apart than 5 % of its range: a model that has
+    seen nothing but noise yet can't tell any two points apart, and must go on looking around.
     """
-    sampled = gp.data.x[:rows]
-    near = np.argsort(-gp.hyper.kernel.gram(x[None, :], sampled)[0], kind="stable")[:8]
-    both = np.vstack([x[None, :], sampled[near]])
+    close = np.flatnonzero(np.abs(gp.data.x[:rows] - x).max(axis=1) <= _CLOSE)
+    if not len(close):
+        return None
+    both = np.vstack([x[None, :], gp.data.x[close]])
     mu, _ = gp.posterior(both)
     cov = gp.hyper.omega2 * gp.covariance(both)
     variance = np.maximum(cov[0, 0] + np.diag(cov)[1:] - 2.0 * cov[0, 1:], 0.0)
     apart = np.sqrt((mu[1:] - mu[0]) ** 2 + variance)
-    value, slack = score(sampled[near])
+    value, slack = score(gp.data.x[close])
     same = (apart <= gp.noise_sd / np.sqrt(remaining)) & (slack >= FEASIBLE)
-    return int(near[np.argmax(np.where(same, value, -np.inf))]) if same.any() else None
+    return int(close[np.argmax(np.where(same, value, -np.inf))]) if same.any() else None

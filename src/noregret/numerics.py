@@ -25,6 +25,7 @@ _SQRT_HALF_PI = sqrt(pi / 2)
 _SQRT2 = sqrt(2)
 # Down to here 1 - x M(x) loses at most two digits; beyond, the continued fraction is used.
 _NEAR, _FAR, _FAR_TERMS = -1.0, -10.0, 24
+_HIGH = 3.0  # up to here h = phi (1 + z M(-z)) is as good as z Phi + phi
 
 
 def h(z: ArrayLike) -> Array:
@@ -51,6 +52,11 @@ def log_h_and_slope(z: ArrayLike) -> tuple[Array, Array]:
     """
     z = np.asarray(z, dtype=float)
     flat = np.atleast_1d(z).ravel()
+    if flat.size and flat.min() > _FAR and flat.max() < _HIGH:  # as a rule: no cases to tell apart
+        mills = _SQRT_HALF_PI * erfcx(flat / -_SQRT2)
+        area = 1.0 + flat * mills
+        value = np.log(area) - (0.5 * flat * flat + _LOG_SQRT_2PI)
+        return value.reshape(z.shape), (mills / area).reshape(z.shape)
     value, slope = np.empty_like(flat), np.empty_like(flat)
 
     near = flat > _NEAR

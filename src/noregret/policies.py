@@ -22,6 +22,7 @@ from noregret.gp import GP, Path
 from noregret.numerics import Array, gate, log_h_and_slope
 from noregret.theory import beta_n, omega_n
 
+STEEP = 100.0  # what a unit of slack is worth that is missing
 FEASIBLE = -1e-9  # slack that rounding may take from a point on the edge of the feasible set
 
 Incumbent = Literal["mean", "observation", "domain", "quantile"]
@@ -66,7 +67,11 @@ class Score(ABC):
 
     @abstractmethod
     def ascend(self, x: Array, barrier: float) -> tuple[Array, Array]:
-        """Value + barrier * log(slack), and its gradient, for a search by gradients from inside."""
+        """Value + barrier * log(slack), and its gradient, for a search by gradients.
+
+        Where slack is below barrier / STEEP the logarithm goes on as its tangent, of slope STEEP:
+        the search may start outside and is led in.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,26 +94,25 @@ class PosteriorScore(Score):
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
         mu, sigma = self.gp.posterior(x)
-        s = self.omega * sigma
-        slack = np.full(len(x), np.inf) if self.threshold is None else self._slack(mu, s)
-        return self.utility(mu, s)[0], slack
+        slack = np.full(len(x), np.inf) if self.threshold is None else self._slack(mu, sigma)
+        return self.utility(mu, self.omega * sigma)[0], slack
 
     def ascend(self, x: Array, barrier: float) -> tuple[Array, Array]:
         mu, sigma, gradient = self.gp.posterior_vjp(x)
         s = self.omega * sigma
         value, d_mu, d_s = self.utility(mu, s)
         if self.threshold is not None:
-            slack = self._slack(mu, s)
-            inside = slack > 0
-            room = np.where(inside, slack, 1.0) + 1e-12
-            value = np.where(inside, value + barrier * np.log(room), -np.inf)
-            d_mu = d_mu + barrier / (room * s)
-            d_s = d_s - barrier * (mu - self.xi) / (room * s * s)
+            slack, edge = self._slack(mu, sigma), barrier / STEEP
+            room = np.maximum(slack, edge)
+            value = value + barrier * np.log(room) + STEEP * np.minimum(slack - edge, 0.0)
+            push = barrier / (room * self.omega)
+            d_mu, d_s = d_mu + push, d_s - self.threshold * push
         return value, gradient(d_mu, self.omega * d_s)
 
-    def _slack(self, mu: Array, s: Array) -> Array:
+    def _slack(self, mu: Array, sigma: Array) -> Array:
+        """mu - t s - xi in units of omega: z - t times sigma, of its sign and without its poles."""
         assert self.threshold is not None
-        return np.asarray((mu - self.xi) / s - self.threshold)
+        return np.asarray((mu - self.xi) / self.omega - self.threshold * sigma)
 
 
 @dataclass(frozen=True, eq=False)

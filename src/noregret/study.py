@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
@@ -98,7 +99,9 @@ class Study:
         self.name = name
         self._journal = journal
         self._state = state
-        self._lock = threading.RLock()  # of the state; never held while a proposal is computed
+        # Of the state, and around each use of the journal, so that a fork finds neither in the
+        # middle of something; never held while a proposal is computed.
+        self._lock = threading.RLock()
         self._asking = threading.Lock()  # one proposal at a time
         _studies.add(self)
 
@@ -126,6 +129,7 @@ class Study:
         """
         from noregret.journal import Journal
 
+        _mind_forks()
         settings: dict[str, Any] = {
             "space": space,
             "budget": budget,
@@ -356,7 +360,8 @@ class Study:
 
     def events(self, after: int = 0) -> list[Event]:
         """The log itself: every event after number `after`."""
-        return self._journal.read(self.name, after=after)
+        with self._lock:
+            return self._journal.read(self.name, after=after)
 
     def snapshot(self) -> Snapshot:
         """Everything as of one moment, to be read at leisure."""
@@ -438,17 +443,18 @@ class Study:
             if not _WATCH[kind].isdisjoint(other.kind for other in new):
                 raise _Overtaken
 
-        return self._journal.append_if(
-            self.name, kind, _body(event), check, after=state.seq, key=key
-        )
+        with self._lock:
+            return self._journal.append_if(
+                self.name, kind, _body(event), check, after=state.seq, key=key
+            )
 
     def _adopt(self, state: _State, event: Event) -> Optimizer:
         """Go on from this state, with the event and what slipped in before it."""
-        if event.seq > state.seq + 1:
-            self._fold(state, self._journal.read(self.name, after=state.seq))
-        elif event.seq == state.seq + 1:
-            self._fold(state, [event])
         with self._lock:
+            if event.seq > state.seq + 1:
+                self._fold(state, self._journal.read(self.name, after=state.seq))
+            elif event.seq == state.seq + 1:
+                self._fold(state, [event])
             if state.seq >= self._state.seq:
                 self._state = state
             return self._state.optimizer
@@ -540,5 +546,9 @@ def _start_afresh() -> None:
         study._asking = threading.Lock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_hold, after_in_parent=_let_go, after_in_child=_start_afresh)
+@cache
+def _mind_forks() -> None:
+    """Once the journal is imported: of what is done before a fork the last registered comes first,
+    and its connections are to be closed after nobody uses them any more."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=_hold, after_in_parent=_let_go, after_in_child=_start_afresh)

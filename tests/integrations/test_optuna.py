@@ -255,6 +255,22 @@ def test_pruned_trials_count_with_their_last_value() -> None:
     assert fold.optimizer.best().luckiest == max(t.value for t in study.trials[:-1])
 
 
+def test_hyperband_shows_a_bracket_at_a_time() -> None:
+    def objective(trial: Any) -> float:
+        x = trial.suggest_float("x", 0.0, 1.0)
+        for step in range(1, 10):
+            trial.report(-((x - 0.3) ** 2) * step, step)
+            if trial.should_prune():
+                raise optuna.TrialPruned
+        return -((x - 0.3) ** 2) * 9
+
+    pruner = optuna.pruners.HyperbandPruner(max_resource=9)
+    study = study_with(NoRegretSampler(budget=30, seed=0), pruner=pruner)
+    study.optimize(objective, n_trials=30)
+    assert all(t.state.is_finished() for t in study.trials)
+    assert abs(study.sampler.recommend(study).params["x"] - 0.3) < 0.2
+
+
 def test_failures_do_not_trap_the_search() -> None:
     def objective(trial: Any) -> float:
         x = trial.suggest_float("x", 0.0, 1.0)

@@ -88,7 +88,8 @@ class NoRegretSampler(BaseSampler):
         self, study: Study, trial: FrozenTrial | None
     ) -> dict[str, BaseDistribution]:
         _check_single_objective(study)
-        shared: dict[str, BaseDistribution] = self._intersection.calculate(study)
+        with self._lock:
+            shared: dict[str, BaseDistribution] = self._intersection.calculate(study)
         return {name: d for name, d in shared.items() if not d.single() and _is_tunable(d)}
 
     def sample_relative(

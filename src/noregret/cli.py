@@ -1,0 +1,439 @@
+"""The command line: the verbs of a study, for shells and for any language.
+
+Every command is thin: it opens the study, calls one verb and prints the answer, as a sentence or a
+table for people and as JSON for scripts (`--json`).
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import sys
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import noregret
+from noregret.decision import Best, Row, Trial
+from noregret.errors import ConfigError, MissingExtraError, NoRegretError
+from noregret.space import Space
+from noregret.study import Study
+
+try:
+    import typer
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+except ImportError as missing:  # the console script must say what to install
+    raise SystemExit(f"noregret: {MissingExtraError('cli', missing.name or 'typer')}") from None
+
+app = typer.Typer(
+    name="noregret",
+    help="Tune a noisy system while it is live; every evaluation counts.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+out, err = Console(highlight=False), Console(stderr=True, highlight=False)
+
+Name = Annotated[str, typer.Argument(help="The study.", metavar="STUDY")]
+Storage = Annotated[
+    str,
+    typer.Option(
+        help="A file (SQLite) or a URL (postgresql://user@host/db).", envvar="NOREGRET_STORAGE"
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON, for scripts.")]
+Sem = Annotated[float | None, typer.Option(help="Standard error of the value.")]
+Count = Annotated[float, typer.Option(help="The value is a mean of so many evaluations.")]
+Params = Annotated[str, typer.Argument(help="Parameters as JSON, or @FILE.")]
+Policy = Annotated[str | None, typer.Option(help="eic (default), ei, gp-ucb, gp-ts, random, …")]
+Direction = Annotated[str | None, typer.Option(help="maximize (default) or minimize.")]
+Seed = Annotated[int | None, typer.Option(help="0 if left out.")]
+DEFAULT = "noregret.sqlite"
+
+
+def main() -> None:
+    """The console script: errors are one line on stderr, with an exit code by kind."""
+    try:
+        app(standalone_mode=False)
+    except NoRegretError as error:
+        err.print(f"noregret: {error}", style="red", markup=False, soft_wrap=True)
+        raise SystemExit(error.exit_code) from None
+    except typer.Exit as stop:
+        raise SystemExit(stop.exit_code) from None
+    except (typer.Abort, KeyboardInterrupt):
+        raise SystemExit(130) from None
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # what click raises for a wrong call has it
+            raise
+        err.print(f"noregret: {error.format_message()}", style="red", markup=False)
+        raise SystemExit(2) from None
+
+
+# --- making and changing --------------------------------------------------------------------------
+
+
+@app.command()
+def create(
+    study: Name,
+    space: Annotated[str, typer.Option(help="The space as JSON, or @FILE.")],
+    budget: Annotated[int, typer.Option(help="Evaluations, the start included.")],
+    policy: Policy = None,
+    direction: Direction = None,
+    seed: Seed = None,
+    n0: Annotated[int | None, typer.Option(help="Points to start with.")] = None,
+    storage: Storage = DEFAULT,
+) -> None:
+    """Create a study (the same settings again are fine).
+
+    A space as JSON is what Space.to_json() writes.
+    """
+    options: dict[str, Any] = {"policy": policy, "direction": direction, "seed": seed, "n0": n0}
+    with Study.open(storage, study, space=_space(space), budget=budget, **options) as made:
+        out.print(f"{study}: {made.remaining} of {made.budget} evaluations left", markup=False)
+
+
+@app.command()
+def ask(
+    study: Name,
+    n: Annotated[int, typer.Option("-n", help="How many.")] = 1,
+    key: Annotated[str | None, typer.Option(help="Asked again with it: the same trial.")] = None,
+    within_budget: Annotated[bool, typer.Option(help="Fail once the budget is spent.")] = False,
+    storage: Storage = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """What to try next."""
+    with Study.open(storage, study) as opened:
+        trials = opened.ask(n, key=key, within_budget=within_budget)
+    if as_json:
+        answers = [_trial(trial) for trial in trials]
+        _print_json(answers[0] if n == 1 else answers)
+        return
+    for trial in trials:
+        out.print(f"trial {trial.number}: {json.dumps(trial.params)}", markup=False, soft_wrap=True)
+        out.print(f"  {trial.decision}", style="dim", markup=False, soft_wrap=True)
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def tell(
+    study: Name,
+    number: Annotated[int, typer.Argument(help="Of the trial.")],
+    value: Annotated[float, typer.Argument(help="What came out.")],
+    sem: Sem = None,
+    count: Count = 1,
+    storage: Storage = DEFAULT,
+) -> None:
+    """The result of a trial (told again with the same value nothing happens)."""
+    with Study.open(storage, study) as opened:
+        opened.tell(number, value, sem=sem, count=count)
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def observe(
+    study: Name,
+    params: Params,
+    value: Annotated[float, typer.Argument(help="What came out.")],
+    sem: Sem = None,
+    count: Count = 1,
+    key: Annotated[str | None, typer.Option(help="With the same key, only once.")] = None,
+    storage: Storage = DEFAULT,
+) -> None:
+    """A result that was known before; it costs no budget."""
+    with Study.open(storage, study) as opened:
+        opened.observe(_json("params", params), value, sem=sem, count=count, key=key)
+
+
+@app.command()
+def abandon(
+    study: Name,
+    number: Annotated[int | None, typer.Argument(help="Of the trial.")] = None,
+    older_than: Annotated[
+        float | None, typer.Option(help="All that have been pending for so many seconds.")
+    ] = None,
+    storage: Storage = DEFAULT,
+) -> None:
+    """A result that will never come (should it come, tell it all the same)."""
+    if (number is None) == (older_than is None):
+        raise ConfigError("abandon: need a trial's number, or --older-than SECONDS")
+    with Study.open(storage, study) as opened:
+        if number is not None:
+            opened.abandon(number)
+        else:
+            gone = opened.abandon_older_than(float(older_than or 0.0))
+            out.print(f"abandoned: {', '.join(str(t.number) for t in gone) or 'none'}")
+
+
+@app.command()
+def extend(study: Name, budget: int, storage: Storage = DEFAULT) -> None:
+    """A new total budget."""
+    with Study.open(storage, study) as opened:
+        opened.extend(budget)
+
+
+# --- looking --------------------------------------------------------------------------------------
+
+
+@app.command()
+def best(study: Name, storage: Storage = DEFAULT, as_json: AsJson = False) -> None:
+    """The point with the best posterior mean, not the luckiest draw."""
+    with _reading(storage, study) as opened:
+        found = opened.best()
+    if as_json:
+        _print_json(asdict(found))
+    else:
+        _print_best(found)
+
+
+@app.command()
+def show(
+    study: Name,
+    last: Annotated[int, typer.Option(help="How many trials to list.")] = 15,
+    storage: Storage = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """A report: the settings, the best point, and the trials with their reasons."""
+    with _reading(storage, study) as opened:
+        view = opened.snapshot()
+    optimizer, rows = view.optimizer, view.optimizer.history()
+    if as_json:
+        summary = {"study": study, "seq": view.seq, "settings": optimizer.spec()}
+        summary |= {"asked": optimizer.asked, "remaining": optimizer.remaining}
+        told = asdict(optimizer.best()) if optimizer.observations else None
+        _print_json(summary | {"best": told, "trials": [row.flat() for row in rows]})
+        return
+    pending = ", ".join(str(trial.number) for trial in optimizer.pending) or "none"
+    out.print(
+        f"{study}: {optimizer.policy.name}, {optimizer.direction}, asked {optimizer.asked} of"
+        f" {optimizer.budget}, told {optimizer.observations}, pending: {pending}",
+        markup=False,
+        soft_wrap=True,
+    )
+    if optimizer.observations:
+        _print_best(optimizer.best())
+    _print_rows(rows, last)
+
+
+@app.command()
+def log(
+    study: Name,
+    after: Annotated[int, typer.Option(help="Only events after this one.")] = 0,
+    storage: Storage = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Every event, as it was written."""
+    with _reading(storage, study) as opened:
+        events = opened.events(after)
+    for event in events:
+        if as_json:
+            line = {"seq": event.seq, "time": event.time.isoformat(), "kind": event.kind}
+            print(json.dumps(line | {"body": event.body}))
+        else:
+            stamp = event.time.strftime("%Y-%m-%d %H:%M:%S")
+            text = json.dumps(event.body)
+            out.print(f"{event.seq:6d} {stamp} {event.kind:<10} {text}", markup=False, crop=False)
+
+
+@app.command()
+def export(
+    study: Name,
+    form: Annotated[str, typer.Option("--format", help="csv or json.")] = "csv",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file.")] = None,
+    storage: Storage = DEFAULT,
+) -> None:
+    """All trials as a table."""
+    if form not in ("csv", "json"):
+        raise ConfigError(f"format: need csv or json, got {form!r}")
+    with _reading(storage, study) as opened:
+        rows = [row.flat() for row in opened.history()]
+    with _writing(output) as file:
+        if form == "json":
+            json.dump(rows, file, allow_nan=False)
+            file.write("\n")
+            return
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        writer = csv.DictWriter(file, names, restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@app.command()
+def plot(
+    study: Name,
+    output: Annotated[Path, typer.Option("--output", "-o", help="A PNG, SVG or PDF file.")],
+    kind: Annotated[str, typer.Option(help="decisions, reward or posterior.")] = "decisions",
+    baseline: Annotated[float | None, typer.Option(help="For reward.")] = None,
+    storage: Storage = DEFAULT,
+) -> None:
+    """A picture."""
+    from noregret import plotting
+
+    with _reading(storage, study) as opened:
+        optimizer = opened.snapshot().optimizer
+    if kind == "decisions":
+        ax = plotting.plot_decisions(optimizer)
+    elif kind == "reward":
+        ax = plotting.plot_reward(optimizer, baseline=baseline)
+    elif kind == "posterior":
+        ax = plotting.plot_posterior(optimizer)[0]
+    else:
+        raise ConfigError(f"kind: need decisions, reward or posterior, got {kind!r}")
+    ax.get_figure().savefig(output, dpi=110)  # type: ignore[union-attr]
+
+
+@app.command()
+def studies(storage: Storage = DEFAULT, as_json: AsJson = False) -> None:
+    """The studies of a storage."""
+    from noregret.journal import Journal
+
+    with Journal.open(storage, create=False, read_only=True) as journal:
+        found = journal.studies()
+    if as_json:
+        _print_json(
+            [{"name": s.name, "events": s.events, "last": s.last.isoformat()} for s in found]
+        )
+        return
+    table = Table("study", "events", "created", "last event")
+    for s in found:
+        first, last = (t.strftime("%Y-%m-%d %H:%M:%S") for t in (s.first, s.last))
+        table.add_row(escape(s.name), str(s.events), first, last)
+    out.print(table)
+
+
+@app.command()
+def version() -> None:
+    """The version."""
+    print(noregret.__version__)
+
+
+# --- running --------------------------------------------------------------------------------------
+
+
+@app.command()
+def tune(
+    file: Annotated[str, typer.Argument(help="FILE.py[:objective], with `space` beside it.")],
+    budget: Annotated[int | None, typer.Option(help="Evaluations, the start included.")] = None,
+    study: Annotated[str | None, typer.Option(help="The file's name if left out.")] = None,
+    policy: Policy = None,
+    direction: Direction = None,
+    seed: Seed = None,
+    jobs: Annotated[int, typer.Option(help="Worker processes.")] = 1,
+    storage: Storage = DEFAULT,
+) -> None:
+    """Tune a Python function: ask, call, tell, until the budget is spent; again to go on."""
+    from noregret.tuning import load, run_jobs
+
+    task = load(file)
+    name = study or task.path.stem
+    options: dict[str, Any] = {"policy": policy, "seed": seed, "budget": budget}
+    options["direction"] = direction or task.direction
+    with Study.open(storage, name, space=task.space, **options) as opened:
+        if jobs < 1:
+            raise ConfigError(f"jobs: need at least 1, got {jobs}")
+        run_jobs(task, opened, storage, name, jobs, err)
+        if opened.observations:
+            _print_best(opened.best())
+
+
+@app.command()
+def reproduce(
+    what: Annotated[str, typer.Argument(help="fig1, fig2, fig3, ablations, all, or analyse.")],
+    trials: Annotated[int | None, typer.Option(help="Seeds per cell: 100, smoke: 2.")] = None,
+    functions: Annotated[str, typer.Option(help="a,b,c: only these.")] = "",
+    policies: Annotated[str, typer.Option(help="a,b,c: only these.")] = "",
+    jobs: Annotated[int, typer.Option(help="Runs at a time.")] = 2,
+    backend: Annotated[str, typer.Option(help="loky, dask or ray.")] = "loky",
+    cluster: Annotated[str | None, typer.Option(help="Address of a running cluster.")] = None,
+    smoke: Annotated[bool, typer.Option(help="Tiny runs, to try the pipeline.")] = False,
+    limit_minutes: Annotated[float | None, typer.Option(help="Start no run after.")] = None,
+) -> None:
+    """Run the paper's experiments (only what has no record yet) and write the page."""
+    from noregret.experiments.command import reproduce as run
+
+    run(
+        what,
+        trials=trials,
+        jobs=jobs,
+        backend=backend,
+        cluster=cluster,
+        smoke=smoke,
+        limit_minutes=limit_minutes,
+        functions=_names(functions),
+        policies=_names(policies),
+    )
+
+
+# --- small things ---------------------------------------------------------------------------------
+
+
+def _reading(storage: str, study: str) -> Study:
+    return Study.open(storage, study, read_only=True)
+
+
+def _writing(output: Path | None) -> Any:
+    if output is not None:
+        return output.open("w", newline="")
+    return os.fdopen(os.dup(sys.stdout.fileno()), "w", newline="")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _json(what: str, text: str) -> Any:
+    """JSON as it is, or from @FILE."""
+    try:
+        return json.loads(Path(text[1:]).read_text() if text.startswith("@") else text)
+    except OSError as error:
+        raise ConfigError(f"{what}: can't read {text[1:]}: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{what}: not JSON ({error}): {text!r}") from None
+
+
+def _space(text: str) -> Space:
+    return Space.from_json(_json("space", text))
+
+
+def _trial(trial: Trial) -> dict[str, Any]:
+    said = {"sentence": str(trial.decision)} | trial.decision.to_json()
+    return {"number": trial.number, "params": trial.params, "decision": said}
+
+
+def _print_json(value: Any) -> None:
+    with suppress(BrokenPipeError):
+        print(json.dumps(value, allow_nan=False))
+
+
+def _print_best(found: Best) -> None:
+    times = "once" if found.count == 1 else f"{found.count} times"
+    out.print(f"best: {json.dumps(found.params)}", markup=False, soft_wrap=True)
+    out.print(
+        f"  mean {found.mean:.6g}, 95 % interval {found.low:.6g} to {found.high:.6g}, tried {times}"
+        f" (the luckiest result anywhere: {found.luckiest:.6g})",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _print_rows(rows: list[Row], last: int) -> None:
+    shown = rows[-last:] if last > 0 else []
+    if not shown:
+        return
+    table = Table("trial", "parameters", "value", "why")
+    for row in shown:
+        value = row.status if row.value is None else f"{row.value:.6g}"
+        number = "prior" if row.number is None else str(row.number)
+        params = ", ".join(
+            f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
+            for name, value in row.params.items()
+        )
+        table.add_row(number, escape(params), value, escape(str(row.decision or "")))
+    if len(rows) > len(shown):
+        out.print(f"the last {len(shown)} of {len(rows)}:")
+    out.print(table)
+
+
+if __name__ == "__main__":
+    main()

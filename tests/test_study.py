@@ -29,9 +29,9 @@ from conftest import PASSWORD, PostgresServer
 
 pytest.importorskip("sqlalchemy")
 
-from noregret import databases  # noqa: E402
-from noregret.journal import CorruptJournalError, Journal  # noqa: E402
-from noregret.study import Study  # noqa: E402
+from noregret import databases
+from noregret.journal import CorruptJournalError, Journal
+from noregret.study import Study
 
 PROCESSES: Any = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
@@ -314,7 +314,7 @@ def test_observe(study: Study) -> None:
     assert [row.value for row in study.history()] == [1.0, 2.0]
     assert study.remaining == 30
     mean, sd = study.predict({"x": 0.5, "kind": "b"})
-    assert 0 < sd
+    assert sd > 0
     assert study.landscape([{"x": 0.5, "kind": "b"}]).mean == pytest.approx([mean])
 
 
@@ -449,7 +449,7 @@ def test_a_policy_of_ones_own(file: Path) -> None:
         Study.open(file, "s")
     with Study.open(file, "s", policy=Lazy()) as study:
         assert study.trials == [trial]
-    with pytest.raises(nr.ConfigError, match="policy: .*'lazy'.* there, .*'eic'.* here"):
+    with pytest.raises(nr.ConfigError, match=r"policy: .*'lazy'.* there, .*'eic'.* here"):
         Study.open(file, "s", policy=nr.EIC())
 
 

@@ -29,6 +29,7 @@ _FLAT = 1e-7  # a gain (of log EI, as a rule) that is not worth another step
 # Where columns are discrete: points to move from, moves at random, rounds of neighbours, and the
 # climb of what is continuous after each.
 _CENTERS, _JUMPS, _ROUNDS, _TOUCH = 8, 128, 12, (4, 3e-4, 6)
+_CLOSE = 0.05  # the largest difference, in any column, of points that may count as the same
 
 
 @dataclass(frozen=True, eq=False)

@@ -157,9 +157,7 @@ def main() -> None:
             kind = "PostgreSQL" if storage.startswith("postgres") else "SQLite"
             for seed in range(options.seeds):
                 name = f"workers {seed}"
-                outcome = many(
-                    storage, name, options.trials, options.workers, seed, options.pause
-                )
+                outcome = many(storage, name, options.trials, options.workers, seed, options.pause)
                 outcomes[f"{kind}, {seed}"] = outcome
                 print(f"{kind}, seed {seed}: {outcome}", flush=True)
     text = page(outcomes, options.workers, options.pause)

@@ -37,7 +37,7 @@ PROCESSES: Any = multiprocessing.get_context("fork" if hasattr(os, "fork") else 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 
 SPACE = nr.Space({"x": nr.Float(0.0, 1.0), "kind": nr.Categorical(["a", "b"])})
-SETTINGS: dict[str, Any] = {"space": SPACE, "budget": 30, "seed": 5}
+SETTINGS: dict[str, Any] = {"space": SPACE, "budget": 20, "seed": 5}
 
 
 def f(number: int, params: dict[str, Any]) -> float:
@@ -77,7 +77,7 @@ def file(tmp_path: Path) -> Path:
 # -- the same decisions as without a journal ------------------------------------------------------
 
 
-SHORT = SETTINGS | {"budget": 14}
+SHORT = SETTINGS | {"budget": 12}
 
 
 @cache
@@ -90,7 +90,7 @@ def uninterrupted() -> nr.Optimizer:
 
 def test_interrupted_and_resumed_decides_exactly_as_uninterrupted(storage: str) -> None:
     expected = uninterrupted()
-    for _ in range(14):  # every trial is asked by one object and told by another
+    for _ in range(12):  # every trial is asked by one object and told by another
         with Study.open(storage, "s", **SHORT) as asking:
             trial = asking.ask()
         with Study.open(storage, "s") as telling:
@@ -297,7 +297,7 @@ def test_extend(study: Study, storage: str) -> None:
         with pytest.raises(nr.ConfigError, match="at least 3"):
             study.extend(2)
     # The script that created it goes on working, and so does one with the new budget.
-    for budget in 30, 40:
+    for budget in 20, 40:
         Study.open(storage, "s", **SETTINGS | {"budget": budget}).close()
     with pytest.raises(nr.ConfigError, match=r"budget: 40 there, 35 here \(see extend\)"):
         Study.open(storage, "s", budget=35)
@@ -312,10 +312,21 @@ def test_observe(study: Study) -> None:
     with pytest.raises(nr.SpaceError):
         study.observe({"x": 2.0, "kind": "b"}, 2.0)
     assert [row.value for row in study.history()] == [1.0, 2.0]
-    assert study.remaining == 30
+    assert study.remaining == 20
     mean, sd = study.predict({"x": 0.5, "kind": "b"})
     assert sd > 0
     assert study.landscape([{"x": 0.5, "kind": "b"}]).mean == pytest.approx([mean])
+
+
+def test_a_trial_that_was_chosen_elsewhere(study: Study, storage: str) -> None:
+    with Study.open(storage, "s") as other:
+        trials = [other.ask(), study.adopt({"x": 0.5, "kind": "b"}), other.ask()]
+    assert [trial.number for trial in trials] == [0, 1, 2]
+    assert trials[1].decision.reason == "given"
+    study.tell(trials[1], 1.0)
+    assert study.remaining == 17
+    with pytest.raises(nr.SpaceError):
+        study.adopt({"x": 0.5, "kind": "c"})
 
 
 def test_asked_again_with_the_same_key(study: Study, storage: str) -> None:
@@ -366,7 +377,7 @@ def test_reading(study: Study) -> None:
     work(study, limit=8)
     trial = study.ask()
     assert len(study.trials) == study.asked == 9
-    assert study.remaining == 21
+    assert study.remaining == 11
     assert study.observations == 8
     assert study.direction == "maximize"
     assert study.space == SPACE
@@ -453,6 +464,14 @@ def test_a_policy_of_ones_own(file: Path) -> None:
         Study.open(file, "s", policy=nr.EIC())
 
 
+def test_settings_that_an_older_release_did_not_write(file: Path) -> None:
+    Study.open(file, "s", **SETTINGS).close()
+    sql(file, "UPDATE noregret_events SET body = json_remove(body, '$.policy.gate')")
+    Study.open(file, "s", **SETTINGS, policy="eic").close()
+    with pytest.raises(nr.ConfigError, match="policy: "):
+        Study.open(file, "s", policy=nr.EIC(gate=False))
+
+
 def test_a_list_of_points_to_start_with(file: Path) -> None:
     start = [{"x": 0.25, "kind": "b"}, {"x": 1, "kind": "a"}]
     for _ in range(2):
@@ -513,7 +532,7 @@ def test_processes_share_a_study(storage: str) -> None:
     processes = [PROCESSES.Process(target=open_and_work, args=(storage,)) for _ in range(4)]
     run_all(processes)
     with Study.open(storage, "s") as study:
-        check(study, 30)
+        check(study, 20)
 
 
 def open_and_work(url: str) -> None:
@@ -531,8 +550,8 @@ def test_threads_share_a_study(study: Study) -> None:
         time.sleep(0.01)
     for thread in threads:
         thread.join()
-    assert sum(done) == 30
-    check(study, 30)
+    assert sum(done) == 20
+    check(study, 20)
 
 
 @needs_fork
@@ -556,7 +575,7 @@ def test_a_forked_child_goes_on_with_it(study: Study) -> None:
         enough.set()
         thread.join()
     work(study)
-    check(study, 30)
+    check(study, 20)
 
 
 @needs_fork
@@ -718,7 +737,7 @@ WRONG = [
     Wrong("danced", {}, "unknown kind 'danced'"),
     Wrong("told", {"number": 1, "value": 1.0, **NOTHING}, "trial 1 was never asked"),
     Wrong("told", {"number": 0, "value": 1.0, **NOTHING}, "trial 0 was told before"),
-    Wrong("told", {"number": 0}, "value"),
+    Wrong("told", {"value": 1.0, **NOTHING}, "'number'"),
     Wrong("told", {"number": "0", "value": 1.0, **NOTHING}, "need a Trial or its number, got '0'"),
     Wrong("abandoned", {"number": 0}, "trial 0 was told before"),
     Wrong("extended", {"budget": 0}, "budget: need at least 1"),
@@ -823,14 +842,14 @@ def test_two_thousand_events_are_replayed_within_a_second(file: Path) -> None:
     for trial in optimizer:
         optimizer.tell(trial, float(trial.number))
     insert(file, optimizer.events)
-    times = []
-    for _ in range(3):
+    for _ in range(3):  # as quick once is as quick as needed: the machine may be busy
         command = [sys.executable, "-c", REPLAY, str(file)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         seconds, told = done.stdout.split()
         assert told == "1000"
-        times.append(float(seconds))
-    assert min(times) < 1.0
+        if float(seconds) < 1.0:
+            return
+    pytest.fail(f"{seconds} s for 2000 events")
 
 
 def insert(file: Path, events: list[dict[str, Any]]) -> None:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import sys
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import noregret
 from noregret.decision import Best, Row, Trial
@@ -254,7 +253,7 @@ def export(
             file.write("\n")
             return
         names = list(dict.fromkeys(name for row in rows for name in row))
-        writer = csv.DictWriter(file, names, restval="")
+        writer = csv.DictWriter(file, names, restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 
@@ -372,10 +371,8 @@ def _reading(storage: str, study: str) -> Study:
     return Study.open(storage, study, read_only=True)
 
 
-def _writing(output: Path | None) -> Any:
-    if output is not None:
-        return output.open("w", newline="")
-    return os.fdopen(os.dup(sys.stdout.fileno()), "w", newline="")
+def _writing(output: Path | None) -> AbstractContextManager[TextIO]:
+    return nullcontext(sys.stdout) if output is None else output.open("w", newline="")
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -345,10 +345,5 @@ def create_table(conn: sa.Connection) -> None:
     conn.execute(sa.insert(EVENTS).values(HEADER | {"time": now(), "body": "{}"}))
 
 
-def select(study: str, **column: str | int) -> sa.Select[Any]:
-    """The one event of a study with this key or number."""
-    return sa.select(EVENTS).filter_by(study=study, **column)
-
-
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds")

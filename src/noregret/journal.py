@@ -36,7 +36,6 @@ from noregret.databases import (
     has_table,
     now,
     parse,
-    select,
 )
 from noregret.errors import ConfigError, DataError, MissingExtraError, StorageError
 
@@ -52,6 +51,14 @@ __all__ = ["CorruptJournalError", "Event", "Journal", "StaleError", "StudyInfo"]
 EVENT_VERSION = 1  # the newest form of a body; every older one stays readable
 MAX_BODY = 4 * 2**20  # characters of JSON; a decision takes about a thousand
 MAX_NAME = 200
+
+# Built once: that takes as long as to run them.
+_STUDY = EVENTS.c.study == sa.bindparam("study")
+_LAST = sa.select(sa.func.max(EVENTS.c.seq)).where(_STUDY)
+_KEY = sa.select(EVENTS).where(_STUDY, EVENTS.c.key == sa.bindparam("key"))
+_TAIL = sa.select(EVENTS).where(_STUDY, EVENTS.c.seq >= sa.bindparam("after"))
+_TAIL = _TAIL.order_by(EVENTS.c.seq)
+_INSERT = sa.insert(EVENTS)
 
 T = TypeVar("T")
 Check = Callable[[list["Event"]], None]
@@ -250,7 +257,7 @@ class Journal:
                 f"{self.label}: the table {EVENTS.name} is not a noregret journal: "
                 f"it has the columns {', '.join(sorted(found))}"
             )
-        header = conn.execute(select("", seq=0)).first()
+        header = conn.execute(_TAIL, {"study": "", "after": 0}).first()
         if header is None or header.kind != HEADER["kind"]:
             raise CorruptJournalError(
                 f"{self.label}: the table {EVENTS.name} is not a noregret journal: no header row"
@@ -280,19 +287,18 @@ class Journal:
 
         def work(conn: sa.Connection) -> Event:
             self._backend.lock(conn, study)
-            if known := conn.execute(select(study, key=name)).first():
+            if known := conn.execute(_KEY, {"study": study, "key": name}).first():
                 return self._event(known)
             last = self._last(conn, study)
             guard(conn, last)
             row = (study, last + 1, now(), kind, EVENT_VERSION, text, name)
-            conn.execute(sa.insert(EVENTS), dict(zip(EVENTS.c.keys(), row, strict=True)))
+            conn.execute(_INSERT, dict(zip(EVENTS.c.keys(), row, strict=True)))
             return self._event(row)
 
         return self._run(work)
 
     def _last(self, conn: sa.Connection, study: str) -> int:
-        query = sa.select(sa.func.max(EVENTS.c.seq)).where(EVENTS.c.study == study)
-        return conn.execute(query).scalar() or 0
+        return conn.execute(_LAST, {"study": study}).scalar() or 0
 
     def _tail(
         self, conn: sa.Connection, study: str, after: int, limit: int | None = None
@@ -303,9 +309,8 @@ class Journal:
         us, and a state that already contains it must not go on.
         """
         known = 1 if after > 0 else 0
-        query = sa.select(EVENTS).where(EVENTS.c.study == study, EVENTS.c.seq >= after)
-        query = query.order_by(EVENTS.c.seq).limit(None if limit is None else limit + known)
-        rows = conn.execute(query).all()
+        query = _TAIL if limit is None else _TAIL.limit(limit + known)
+        rows = conn.execute(query, {"study": study, "after": after}).all()
         if known and not rows:
             raise self.corrupt(study, after, "missing, although it was read before")
         for seq, row in zip(count(max(after, 1)), rows, strict=False):

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
-from noregret.decision import Best, Landscape, Row, Trial
+from noregret.decision import Best, Decision, Landscape, Row, Trial
 from noregret.errors import BudgetError, ConfigError, NoRegretError, TrialError, UnknownTrialError
 from noregret.fit import Model
 from noregret.optimizer import Direction, Optimizer
@@ -165,12 +165,9 @@ class Study:
         first, *others = events
         if first.kind != "created":
             raise journal.corrupt(name, 1, f"a study begins with 'created', not {first.kind!r}")
-        policy = given.get("policy")
-        _check_policy(journal, name, first.body, policy)
+        policy = _policy_of_ones_own(first, given.get("policy"))
         try:
-            optimizer = Optimizer.from_spec(
-                first.body, policy=policy if isinstance(policy, Policy) else None
-            )
+            optimizer = Optimizer.from_spec(first.body, policy=policy)
         except NoRegretError as error:
             raise journal.corrupt(name, 1, str(error)) from error
         study = cls(journal, name, _State(optimizer, 1, first.time))
@@ -260,6 +257,13 @@ class Study:
             optimizer.observe(params, value, sem=sem, count=count)
 
         self._record(verb, key=key and f"observe {key}")
+
+    def adopt(self, params: Mapping[str, Scalar], decision: Decision | None = None) -> Trial:
+        """A trial that was chosen elsewhere; it costs budget and is waited for like any other."""
+        event = self._record(lambda optimizer: optimizer.adopt(params, decision))
+        assert event is not None
+        number: int = event.body["number"]
+        return self._look(lambda optimizer: optimizer.trials[number])
 
     def abandon(self, trial: Trial | int) -> None:
         """This result will never come: stop counting on it. Should it come, tell it."""
@@ -412,12 +416,12 @@ class Study:
 
     def _record(
         self,
-        verb: Callable[[Optimizer], None],
+        verb: Callable[[Optimizer], object],
         *,
         key: str | None = None,
         note: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Append what the verb makes of the present state, if it makes anything of it."""
+    ) -> Event | None:
+        """Append the event that the verb makes of the present state, if it makes any."""
         stored: Event | None = None
         while True:
             with self._lock:
@@ -426,7 +430,7 @@ class Study:
             twin = state.optimizer.copy()
             verb(twin)
             if len(twin.events) == before:
-                return
+                return None
             if stored is not None:
                 raise TrialError(f"the key {key!r} was used before: {stored.kind} {stored.body}")
             event = {**twin.events[-1], **(note or {})}
@@ -434,7 +438,7 @@ class Study:
                 stored = self._append(state, event, key or _key_of(event))
                 self._adopt(state, stored)
                 if stored.body == _body(event):
-                    return
+                    return stored
 
     def _append(self, state: _State, event: dict[str, Any], key: str | None) -> Event:
         kind: str = event["kind"]
@@ -467,7 +471,8 @@ def _body(event: Mapping[str, Any]) -> dict[str, Any]:
 
 def _key_of(event: Mapping[str, Any]) -> str | None:
     """A trial is told once and abandoned once: the first one wins, whoever it was."""
-    return f"{event['kind']} {event['number']}" if "number" in event else None
+    closing = event["kind"] in ("told", "abandoned")
+    return f"{event['kind']} {event['number']}" if closing else None
 
 
 def _through_json(value: Any) -> Any:
@@ -477,34 +482,39 @@ def _through_json(value: Any) -> Any:
 # -- settings ----------------------------------------------------------------------------------
 
 
-def _check_policy(journal: Journal, name: str, spec: Mapping[str, Any], policy: object) -> None:
-    stored = spec.get("policy")
-    known = isinstance(stored, Mapping) and stored.get("name") in POLICIES
-    if isinstance(stored, Mapping) and not known and not isinstance(policy, Policy):
+def _policy_of_ones_own(created: Event, given: object) -> Policy | None:
+    """The given policy, where the study was created with one that has no name here."""
+    stored = created.body.get("policy")
+    if not isinstance(stored, Mapping) or stored.get("name") in POLICIES:
+        return None
+    if not isinstance(given, Policy):
         raise ConfigError(
-            f"{journal.label}: study {name!r} was created with a policy of your own,"
+            f"study {created.study!r} was created with a policy of your own,"
             f" {stored.get('name')!r}: hand an instance of it to open"
         )
+    return given
 
 
 def _differences(
-    spec: Mapping[str, Any], optimizer: Optimizer, given: Mapping[str, Any]
+    created: Mapping[str, Any], optimizer: Optimizer, given: Mapping[str, Any]
 ) -> list[str]:
     """What was given and is not what the study was created with, for a person to read."""
     if not given:
         return []
-    here = {"space": optimizer.space, "budget": optimizer.budget, **given}
-    wanted = _through_json(Optimizer(**here).spec())
-    different = [key for key in given if wanted[key] != spec[key]]
+    # Through the optimiser, because an older release may have written fewer settings.
+    there = _through_json(optimizer.spec())
+    if created["policy"]["name"] not in POLICIES:
+        there["policy"] = created["policy"]
+    settings = {"space": optimizer.space, "budget": optimizer.budget, **given}
+    here = _through_json(Optimizer(**settings).spec())
     out = []
-    for key in different:
+    for key in (key for key in given if here[key] != there[key]):
         if key == "space":
-            out += _space_differences(spec[key], wanted[key])
-        elif key == "budget":
-            if wanted[key] != optimizer.budget:
-                out.append(f"budget: {optimizer.budget} there, {wanted[key]} here (see extend)")
-        else:
-            out.append(f"{key}: {spec[key]!r} there, {wanted[key]!r} here")
+            out += _space_differences(there[key], here[key])
+        elif key != "budget":
+            out.append(f"{key}: {there[key]!r} there, {here[key]!r} here")
+        elif here[key] != optimizer.budget:
+            out.append(f"budget: {optimizer.budget} there, {here[key]} here (see extend)")
     return out
 
 

@@ -234,8 +234,8 @@ def test_two_processes_share_a_budget(tmp_path: Any) -> None:
     trials = study.trials
     assert len(trials) == 10
     assert all(t.state == optuna.trial.TrialState.COMPLETE for t in trials)
-    # A worker may miss what the other one started a moment ago, and nothing more.
-    assert all(0 <= remaining(t) - (10 - t.number) <= 1 for t in trials)
+    # Of two that start at the same moment either may count first, and nothing more.
+    assert all(abs(remaining(t) - (10 - t.number)) <= 1 for t in trials)
 
 
 def test_pruned_trials_count_with_their_last_value() -> None:

@@ -8,6 +8,9 @@ READY_INTEGRATIONS := $(VENV)/.ready-integrations
 .PHONY: run test test-all test-integrations lint types bench clean
 .DELETE_ON_ERROR:
 
+# Matrices are small here: a second BLAS thread waits more than it works, and worse on a busy machine.
+export OMP_NUM_THREADS ?= 1
+
 run: $(READY)
 	$(BIN)/python examples/live_demo.py
 
@@ -30,7 +33,7 @@ types: $(READY)
 
 # One thread: the bars are ratios to LAPACK's own time on one core.
 bench: $(READY)
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/core_speed.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/core_speed.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
@@ -44,5 +47,5 @@ $(READY): pyproject.toml
 # torch comes first and pinned, so that botorch and ray settle on it and nothing is fetched twice.
 $(READY_INTEGRATIONS): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[botorch,optuna,ray]' optuna-integration ax-platform
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[botorch,optuna,ray,dask]' optuna-integration ax-platform
 	touch $@

@@ -223,8 +223,11 @@ class GP:
 
     @cached_property
     def at_data(self) -> tuple[Array, Array]:
-        """mu and sigma at the rows of the data."""
-        return self.posterior(self.data.x)
+        """mu and sigma at the rows of the data, without the kernel: K = C - D for the noise D, so
+        mu = y - D alpha and K - K C^-1 K = D - D C^-1 D."""
+        noise = self.hyper.noise(self.data) + self.factor.jitter
+        variance = noise - noise * noise * self.factor.inverse_diagonal()
+        return self.data.y - noise * self.alpha, np.sqrt(np.maximum(variance, _TINY))
 
     def covariance(self, x: Array, z: Array | None = None) -> Array:
         """k_n(x, z), eq. kerneln."""

@@ -43,13 +43,13 @@ class Found:
 
 
 def maximise(score: Score, space: Space, sampled: Array, rng: Generator) -> Found:
-    """argmax of the score over {slack >= 0}, sampled points among them."""
+    """argmax of the score over {slack >= 0}; `sampled` are the first rows of the score's data."""
     most = max(_ENUMERATE, _ENUMERATE_WORK // max(1, score.width))
     if space.size is not None and space.size <= most:
-        pool = _Pool(space.grid(), score)
+        pool = _Pool(space.grid(), score, sampled)
     else:
         count = int(np.clip(_GLOBAL_WORK / max(1, score.width), *_GLOBAL))
-        pool = _Pool(np.vstack([space.spread(_spread(count, space.dim, rng)), sampled]), score)
+        pool = _Pool(space.spread(_spread(count, space.dim, rng)), score, sampled)
         kinds = np.array(space.kinds)
         if (kinds != "categorical").any():  # the score has slopes between ordered levels, too
             for stage in _STAGES:
@@ -60,12 +60,13 @@ def maximise(score: Score, space: Space, sampled: Array, rng: Generator) -> Foun
 
 
 class _Pool:
-    """Scored candidates."""
+    """Scored candidates, the sampled points first: ties go to them."""
 
-    def __init__(self, x: Array, score: Score) -> None:
+    def __init__(self, x: Array, score: Score, sampled: Array) -> None:
         self.score = score
-        self.x = x
-        self.value, self.slack = score(x)
+        self.x = sampled
+        self.value, self.slack = score.at_rows(len(sampled))
+        self.add(x)
 
     def add(self, x: Array) -> None:
         value, slack = self.score(x)

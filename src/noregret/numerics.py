@@ -253,6 +253,19 @@ class Factor:
             total -= (self._half.T @ white_l).T @ self._core @ (self._half.T @ white_r)
         return np.asarray(total)
 
+    def inverse_diagonal(self) -> Array:
+        """diag(C^-1), at a third of the cost of solving for it: the squared rows of U^-1."""
+        if self.size == 0:
+            return np.zeros(0)
+        upper = np.array(self._buffer.array[: self.size, : self.size], order="F")
+        root, _ = lapack.dtrtri(upper, lower=0, overwrite_c=1)
+        root = np.triu(root)
+        diagonal = np.einsum("ij,ij->i", root, root)
+        if self._moved:
+            drawn = root @ self._half
+            diagonal -= np.einsum("ij,ij->i", drawn @ self._core, drawn)
+        return np.asarray(diagonal)
+
     def inverse(self) -> Array:
         """C^-1, dense and symmetric."""
         if self.size == 0:

@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Integral
 from typing import Any, Literal, overload
 
@@ -88,7 +89,7 @@ class Optimizer:
         self.model = model if model is not None else Model()
         self._design_name = design if isinstance(design, str) else [dict(p) for p in design]
         self._n0 = None if n0 is None else whole("n0", n0, least=1)
-        self._design = self._start_points()
+        self._start = self._start_size()
         self._sign = 1.0 if direction == "maximize" else -1.0
         self._records: list[_Record] = []
         self._waiting: dict[int, _Record] = {}  # the pending ones, by number
@@ -435,7 +436,8 @@ class Optimizer:
         plain = Decision("design", self.policy.name, self.remaining, len(self._waiting))
         # Prior data count towards a start of ours; points that the user listed are tried anyway.
         known = len(self._known) if isinstance(self._design_name, str) else 0
-        if self.remaining and self._started + known < len(self._design):
+        begun = self._started + known
+        if self.remaining and begun < self._start and begun < len(self._design):
             return self._surrogate, self._design[self._started], plain
         if not self._surrogate.told:  # nothing to learn from yet
             reason = "design" if self.remaining else "exhausted"
@@ -477,7 +479,17 @@ class Optimizer:
             raise UnknownTrialError(f"trial {number} is of another optimiser: here it was {asked}")
         return record
 
-    def _start_points(self) -> Array:
+    def _start_size(self) -> int:
+        """At most so many points to start with; what they are is seen when one is asked for.
+
+        Sobol's need scipy.stats, which takes longer to import than to replay a thousand trials.
+        """
+        if self._design_name in ("sobol", "lhs"):
+            return self._n0 or _default_start(self.budget, self.space.dim)
+        return len(self._design)
+
+    @cached_property
+    def _design(self) -> Array:
         if not isinstance(self._design_name, str):
             points = [self.space.encode(p) for p in self._design_name]
             return np.array(points).reshape(len(points), self.space.dim)
@@ -488,11 +500,10 @@ class Optimizer:
                 else designs.grid_levels(self._n0, self.space.dim)
             )
             return designs.grid(self.space, levels)
-        count = self._n0 or _default_start(self.budget, self.space.dim)
         if self._design_name == "sobol":
-            return designs.sobol(self.space, count, self.seed)
+            return designs.sobol(self.space, self._start, self.seed)
         if self._design_name == "lhs":
-            return designs.latin_hypercube(self.space, count, self.seed)
+            return designs.latin_hypercube(self.space, self._start, self.seed)
         names = ", ".join(_DESIGNS)
         raise ConfigError(f"design: need {names} or a list of points, got {self._design_name!r}")
 

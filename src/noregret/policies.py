@@ -66,6 +66,10 @@ class Score(ABC):
         """Values and slacks at the rows of x."""
 
     @abstractmethod
+    def at_rows(self, count: int) -> tuple[Array, Array]:
+        """Values and slacks at the first rows of the data, which are known to the posterior."""
+
+    @abstractmethod
     def ascend(self, x: Array, barrier: float) -> tuple[Array, Array]:
         """Value + barrier * log(slack), and its gradient, for a search by gradients.
 
@@ -93,8 +97,14 @@ class PosteriorScore(Score):
         return len(self.gp.data)
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
-        mu, sigma = self.gp.posterior(x)
-        slack = np.full(len(x), np.inf) if self.threshold is None else self._slack(mu, sigma)
+        return self._weigh(*self.gp.posterior(x))
+
+    def at_rows(self, count: int) -> tuple[Array, Array]:
+        mu, sigma = self.gp.at_data
+        return self._weigh(mu[:count], sigma[:count])
+
+    def _weigh(self, mu: Array, sigma: Array) -> tuple[Array, Array]:
+        slack = np.full(len(mu), np.inf) if self.threshold is None else self._slack(mu, sigma)
         return self.utility(mu, self.omega * sigma)[0], slack
 
     def ascend(self, x: Array, barrier: float) -> tuple[Array, Array]:
@@ -127,6 +137,9 @@ class PathScore(Score):
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
         return self.path(x), np.full(len(x), np.inf)
+
+    def at_rows(self, count: int) -> tuple[Array, Array]:
+        return self(self.path.gp.data.x[:count])
 
     def ascend(self, x: Array, barrier: float) -> tuple[Array, Array]:
         return self.path.with_gradient(x)

@@ -115,7 +115,9 @@ def test_values_and_gate_are_the_cores(pair: tuple[GP, Any]) -> None:
     acqf = LogExpectedImprovementCost(model, model.train_inputs[0], REMAINING)
     assert float(acqf.best_f) == pytest.approx(score.xi, rel=1e-9)
     x = np.random.default_rng(1).random((200, 2))
-    value, slack = score(x)
+    mu, sigma = gp.posterior(x)
+    value, slack = score(x)[0], (mu - score.xi) / (gp.omega * sigma) - gate(REMAINING)
+    np.testing.assert_array_equal(slack >= 0, score(x)[1] >= 0)
     with torch.no_grad():
         theirs, room = acqf(torch.tensor(x).unsqueeze(-2)), acqf.gate(torch.tensor(x))
     inside = slack >= 0

@@ -259,10 +259,10 @@ def test_hyperband_shows_a_bracket_at_a_time() -> None:
     def objective(trial: Any) -> float:
         x = trial.suggest_float("x", 0.0, 1.0)
         for step in range(1, 10):
-            trial.report(-((x - 0.3) ** 2) * step, step)
+            trial.report(-((x - 0.3) ** 2) - 0.1 / step, step)  # it looks worse early on
             if trial.should_prune():
                 raise optuna.TrialPruned
-        return -((x - 0.3) ** 2) * 9
+        return -((x - 0.3) ** 2)
 
     pruner = optuna.pruners.HyperbandPruner(max_resource=9)
     study = study_with(NoRegretSampler(budget=30, seed=0), pruner=pruner)

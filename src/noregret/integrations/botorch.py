@@ -190,7 +190,9 @@ class _Pool:
 
     def add(self, X: Tensor) -> None:
         with torch.no_grad():
-            inside = self.acqf.gate(X) >= _FEASIBLE
+            # Of the incumbent z is 0, whatever rounding says.
+            incumbent = (X == self.acqf.X_incumbent).all(dim=-1)
+            inside = (self.acqf.gate(X) >= _FEASIBLE) | incumbent
             value = self.acqf(X.unsqueeze(-2)).where(inside, X.new_tensor(-torch.inf))
         self.X = torch.cat([self.X, X])
         self.feasible_values = torch.cat([self.feasible_values, value])

@@ -1,9 +1,10 @@
 """Sixteen worker processes on one study: is anything lost, and what does it cost in regret?
 
-    python benchmarks/study_workers.py --seeds 3 --output docs/results/study_workers.md
+    python benchmarks/study_workers.py --seeds 3 --pause 0 --pause 1 \
+        --output docs/results/study_workers.md
 
-Each worker asks, evaluates (Hartmann-6 with noise, and a pause, so that the others' trials are
-pending meanwhile) and tells, until the budget is spent. The noise belongs to the number of a trial,
+Each worker asks, evaluates (Hartmann-6 with noise, and a pause during which the others' trials are
+pending) and tells, until the budget is spent. The noise belongs to the number of a trial,
 so that every value in the journal can be checked against its trial. The sequential run beside it
 has the same budget and the same noise. `--storage` takes a PostgreSQL URL; by default the journal
 is an SQLite file.
@@ -16,9 +17,12 @@ import multiprocessing
 import platform
 import tempfile
 import time
+import uuid
 from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +87,7 @@ def many(storage: str, name: str, trials: int, workers: int, seed: int, pause: f
     return Outcome(
         trials=trials,
         regret=sum(PROBLEM.regret(trial.params, 0.0) for trial in asked),
-        sequential=one(trials, seed),
+        sequential=sequential(trials, seed),
         pending=float(np.mean([trial.decision.pending for trial in asked])),
         least=min(map(len, told)),
         most=max(map(len, told)),
@@ -105,35 +109,43 @@ def check(study: nr.Study, told: list[list[tuple[int, float]]], trials: int, see
     assert kinds == {"created": 1, "asked": trials, "told": trials}
 
 
-def one(trials: int, seed: int) -> float:
+@cache
+def sequential(trials: int, seed: int) -> float:
     optimizer = nr.Optimizer(PROBLEM.space(), trials, seed=seed)
     for trial in optimizer:
         optimizer.tell(trial, value(trial.number, trial.params, seed))
     return sum(PROBLEM.regret(trial.params, 0.0) for trial in optimizer.trials)
 
 
-def page(outcomes: dict[str, Outcome], workers: int, pause: float) -> str:
+def page(outcomes: dict[str, Outcome], workers: int) -> str:
     lines = [
         f"# {workers} workers on one study",
         "",
         "Written by `benchmarks/study_workers.py`: worker processes that ask, evaluate Hartmann-6",
-        f"with noise (and a pause of {pause:g} s) and tell, sharing one study. Every number from 0",
-        "on was handed out once, every result was told once and belongs to its trial: the script",
-        "stops if not.",
+        "with noise (and take a while for it) and tell, sharing one study. Every number from 0 on",
+        "was handed out once, every result was told once and belongs to its trial: the script stops",
+        "if not. Beside each, the sequential run with the same budget, seed and noise.",
         "",
-        "| journal, seed | trials | regret | sequential | ratio | others pending at an ask"
-        " | trials per worker | seconds |",
-        "|---|---|---|---|---|---|---|---|",
+        "What many workers cost in regret depends on how much is under way when one of them asks.",
+        "Where an evaluation takes no longer than a decision, next to nothing is; where it takes",
+        "much longer, all the others' trials are, and each decision knows that much less.",
+        "",
+        "| journal | a trial takes | seed | trials | regret | sequential | ratio"
+        " | others pending at an ask | trials per worker | all took |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
+    groups: dict[str, list[Outcome]] = {}
     for name, o in outcomes.items():
+        groups.setdefault(name.rpartition(" | ")[0], []).append(o)
         lines.append(
-            f"| {name} | {o.trials} | {o.regret:.1f} | {o.sequential:.1f} | {o.ratio:.2f}"
-            f" | {o.pending:.1f} | {o.least} to {o.most} | {o.seconds:.0f} |"
+            f"| {name} | {o.trials} | {o.regret:.0f} | {o.sequential:.0f} | {o.ratio:.2f}"
+            f" | {o.pending:.1f} | {o.least} to {o.most} | {o.seconds:.0f} s |"
         )
-    mean = sum(o.regret for o in outcomes.values()) / sum(o.sequential for o in outcomes.values())
+    lines += ["", "All seeds together (the bar is 1.3):", ""]
+    for name, group in groups.items():
+        ratio = sum(o.regret for o in group) / sum(o.sequential for o in group)
+        lines.append(f"- {name.replace(' |', ', a trial takes')}: {ratio:.2f}")
     lines += [
-        "",
-        f"All together: {mean:.2f} times the regret of the sequential runs (the bar is 1.3).",
         "",
         f"Python {platform.python_version()}, noregret {nr.__version__},"
         f" {multiprocessing.cpu_count()} cores for all workers.",
@@ -146,25 +158,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--workers", type=int, default=16)
     parser.add_argument("--trials", type=int, default=1000)
-    parser.add_argument("--pause", type=float, default=1.0, help="seconds that a trial takes")
+    parser.add_argument("--pause", type=float, action="append", help="seconds that a trial takes")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--storage", action="append", help="a URL; may be given several times")
     parser.add_argument("--output", type=Path, help="where the page goes; or else to stdout")
     options = parser.parse_args()
     outcomes: dict[str, Outcome] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for storage in options.storage or [f"sqlite:///{folder}/workers.sqlite"]:
+        storages = options.storage or [f"sqlite:///{folder}/workers.sqlite"]
+        for storage, pause, seed in product(storages, options.pause or [0.0], range(options.seeds)):
             kind = "PostgreSQL" if storage.startswith("postgres") else "SQLite"
-            for seed in range(options.seeds):
-                name = f"workers {seed}"
-                outcome = many(storage, name, options.trials, options.workers, seed, options.pause)
-                outcomes[f"{kind}, {seed}"] = outcome
-                print(f"{kind}, seed {seed}: {outcome}", flush=True)
-    text = page(outcomes, options.workers, options.pause)
+            name = f"workers {pause:g} {seed} {uuid.uuid4().hex[:6]}"
+            outcome = many(storage, name, options.trials, options.workers, seed, pause)
+            outcomes[f"{kind} | {pause:g} s | {seed}"] = outcome
+            print(f"{kind}, {pause:g} s, seed {seed}: {outcome}", flush=True)
+            text = page(outcomes, options.workers)
+            if options.output is not None:  # after each: a long run may be cut short
+                options.output.write_text(text, encoding="utf-8")
     if options.output is None:
         print(text)
-    else:
-        options.output.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

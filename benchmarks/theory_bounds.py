@@ -265,7 +265,7 @@ def draw_per_step(records: list[Record]) -> None:
         row[0].set(ylabel="regret per evaluation R_N / N", ylim=(0, None))
     for ax in panels[1]:
         ax.set_xlabel("budget N")
-    panels[0, 0].legend(frameon=False, loc="lower left")
+    panels[0, 2].legend(frameon=False, loc="lower left")
     figure.savefig(RESULTS / "theory_per_step.png", dpi=130)
     plt.close(figure)
 
@@ -448,8 +448,12 @@ above √2 B N, which no algorithm can exceed (Lemma 6). On the whole cube, with
 ## Does regret per evaluation fall?
 
 The mean of R_N/N falls at every doubling of N, for each kernel. Of the single series (function ×
-noise), it was lower at N = 800 than at N = 50 in {falls}. The larger ω_n, the longer is everything
-worth exploring, most of all for rough kernels and in d = 2; with c/2 it was lower in {falls_half}.
+noise), so many were lower at N = 800 than at N = 50:
+
+- with c: {falls};
+- with c/2: {falls_half}.
+
+The larger ω_n, the longer is everything worth exploring, most of all for rough kernels and d = 2.
 
 With c:
 

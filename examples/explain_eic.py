@@ -1,6 +1,6 @@
 """The picture that explains EIC: a price tuned over 60 weeks, seen after week 12 and near the end.
 
-    python examples/explain_eic.py [FILE.png]
+python examples/explain_eic.py [FILE.png]
 """
 
 from __future__ import annotations

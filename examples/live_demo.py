@@ -26,7 +26,11 @@ SPACE = nr.Space(
 TODAY = {"ranker": "popular", "half_life_days": 30.0, "diversity": 0.5, "page_size": 20}
 
 # Each ranker has its own best half-life and diversity.
-_RANKERS = {"popular": (0.070, 3.0, 0.2), "collaborative": (0.085, 20.0, 0.35), "hybrid": (0.1, 8.0, 0.3)}
+_RANKERS = {
+    "popular": (0.070, 3.0, 0.2),
+    "collaborative": (0.085, 20.0, 0.35),
+    "hybrid": (0.1, 8.0, 0.3),
+}
 
 
 def click_rate(params: dict[str, nr.Scalar]) -> float:
@@ -72,7 +76,8 @@ def show(result: nr.Result) -> None:
     rows = result.history
     for row in [*rows[:4], *rows[10:60:7], *rows[-2:]]:
         values = " ".join(
-            f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.params.values()
+            f"{value:.3g}" if isinstance(value, float) else str(value)
+            for value in row.params.values()
         )
         print(f"  {row.number:4d}  {values:<30} -> {row.value:5.2f} %   {row.decision}")
     best = result.best

@@ -3,14 +3,20 @@
 import csv
 import io
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import noregret as nr
 from noregret.cli import main
+from noregret.report import age
 
 SPACE = {
     "parameters": [
@@ -164,10 +170,10 @@ def test_plots(shell: Any, study: str, tmp_path: Path) -> None:
 def test_tune_a_file_and_go_on(shell: Any, tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(TASK)
     assert "best: {" in shell("tune", "job.py", "--budget", 8)
-    assert "told 8" in shell("show", "job")
+    assert "8 told" in shell("show", "job")
     shell("extend", "job", 10)
     shell("tune", "job.py")
-    assert "told 10" in shell("show", "job")
+    assert "10 told" in shell("show", "job")
     down = shell("tune", "job.py:cost", "--budget", 8, "--study", "down", "--direction", "minimize")
     assert '"n": 1' in down
 
@@ -195,12 +201,110 @@ def test_a_failing_objective_is_shown_and_its_trial_given_up(tmp_path: Path) -> 
 
 
 def test_the_console_script(tmp_path: Path) -> None:
-    import noregret
-
     script = Path(sys.executable).parent / "noregret"
     told = subprocess.run([script, "version"], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == noregret.__version__
+    assert told.stdout.strip() == nr.__version__
     wrong = subprocess.run([script, "ask", "s"], cwd=tmp_path, capture_output=True, text=True)
     assert wrong.returncode == 6
     assert wrong.stderr.startswith("noregret: ")
     assert not list(tmp_path.iterdir())  # looking for a study makes none
+
+
+def test_assignments_for_a_shell(shell: Any, study: str) -> None:
+    answer = shell("ask", study, "--shell")
+    assert answer.startswith("trial=0 params_x=0.")
+    script = f'{answer}\necho "$trial $params_kind"'
+    said = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout
+    assert said in ("0 a\n", "0 b\n")
+    odd = {"parameters": [{"name": "x-y", "type": "categorical", "choices": ["it's", "$HOME"]}]}
+    shell("create", "odd", "--space", json.dumps(odd), "--budget", 4)
+    assert "params_x-y" in shell("ask", "odd", "--shell", code=2)
+    assert shell("log", "odd").count("\n") == 1  # no trial was handed out
+    odd["parameters"][0]["name"] = "x"
+    shell("create", "quoted", "--space", json.dumps(odd), "--budget", 2)
+    script = shell("ask", "quoted", "--shell") + 'printf %s "$params_x"'
+    said = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout
+    assert said in ("it's", "$HOME")
+
+
+def test_the_report(shell: Any, study: str) -> None:
+    assert "nothing yet" in shell("show", study)
+    shell("observe", study, '{"x": 0.25, "kind": "a"}', 0.5, "--sem", 0.1)
+    shell("ask", study, "-n", 3)
+    shell("tell", study, 0, 2.0, "--count", 4)
+    shell("abandon", study, 1)
+    shell("extend", study, 8)
+    report = shell("show", study)
+    assert "s in noregret.sqlite: maximize with eic, asked 3 of 8" in report
+    assert "(1 observed, 1 told, 1 abandoned, 1 pending), last event 0 s ago" in report
+    assert "price so far: " in report
+    assert "lost in 1 trials" in report
+    assert "pending: 2 (for 0 s)" in report
+    shown = json.loads(shell("show", study, "--json"))
+    assert list(shown["pending"]) == ["2"]
+    assert shown["lost"] == pytest.approx(shown["best"]["mean"] - 2.0)
+    lines = shell("log", study).splitlines()
+    kinds = [line.split()[3] for line in lines]
+    assert kinds == ["created", "observed", *["asked"] * 3, "told", "abandoned", "extended"]
+    assert lines[1].endswith('{"x": 0.25, "kind": "a"}: 0.5 ± 0.1')
+    assert "trial 0: {" in lines[2]
+    assert "expected gain" in lines[2]
+    assert lines[5].endswith("trial 0: 2.0, mean of 4.0")
+    assert lines[7].endswith("to 8 evaluations")
+
+
+@pytest.mark.parametrize(
+    ("time", "words"),
+    [(-5, "0 s"), (59.4, "59 s"), (90, "1.5 min"), (7200, "2 h"), (864_000, "10 d")],
+)
+def test_ages(time: float, words: str) -> None:
+    assert age(timedelta(seconds=time)) == words
+
+
+def test_what_a_dead_worker_left_is_done_again(shell: Any, tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(TASK)
+    space = nr.Space({"x": nr.Float(0.0, 1.0), "n": nr.Int(1, 4)})
+    with nr.Study.open("noregret.sqlite", "job", space=space, budget=5) as study:
+        study.ask(2)
+    shell("tune", "job.py")
+    assert "2 pending" in shell("show", "job")
+    shell("tune", "job.py", "--redo-pending")
+    assert "(5 told)" in shell("show", "job")
+
+
+SLOW = """
+import time
+import noregret as nr
+space = nr.Space({"x": nr.Float(0.0, 1.0)})
+def objective(params):
+    open(f"started-{params['x']}", "w").close()
+    time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no SIGINT to others on this system")
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_gives_up_what_was_under_way(shell: Any, tmp_path: Path, jobs: int) -> None:
+    (tmp_path / "job.py").write_text(SLOW)
+    words = ["tune", "job.py", "--budget", "9", "--jobs", str(jobs)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "noregret", *words], stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.glob("started-*"))) < jobs and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert f"({jobs} abandoned)" in shell("show", "job")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no pipes like that on this system")
+def test_a_reader_that_has_seen_enough(shell: Any, study: str) -> None:
+    for _ in range(3):
+        shell("ask", study, "-n", 20)
+    command = f"{sys.executable} -m noregret log s --json | head -n 1"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert json.loads(done.stdout)["kind"] == "created"
+    assert done.stderr == ""

@@ -26,7 +26,7 @@ LAYERS = [
     {"plotting", "databases"},
     {"journal"},
     {"study"},
-    {"tuning"},
+    {"tuning", "report"},
     {"experiments", "integrations", "service"},
     {"cli", "__main__"},
 ]

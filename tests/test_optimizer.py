@@ -66,7 +66,7 @@ def run(opt: nr.Optimizer, steps: int) -> list[dict[str, nr.Scalar]]:
     return asked
 
 
-# --- every policy -----------------------------------------------------------------------------------
+# --- every policy ---------------------------------------------------------------------------------
 
 
 @every_policy
@@ -147,7 +147,7 @@ def test_odd_data(name: str, value: Callable[[int], float]) -> None:
     assert best.low <= best.mean <= best.high
 
 
-# --- the state is a fold ----------------------------------------------------------------------------
+# --- the state is a fold --------------------------------------------------------------------------
 
 
 def test_looking_changes_nothing() -> None:
@@ -188,7 +188,7 @@ def test_copies_go_their_own_way() -> None:
     assert [trial.number for trial in opt.pending] == [pending.number]
 
 
-# --- invariance -------------------------------------------------------------------------------------
+# --- invariance -----------------------------------------------------------------------------------
 
 
 def decisions(opt: nr.Optimizer, value: Callable[[nr.Trial], float]) -> np.ndarray:
@@ -224,7 +224,7 @@ def test_renaming_parameters_changes_no_decision() -> None:
     np.testing.assert_array_equal(decisions(one, noisy), decisions(two, noisy))
 
 
-# --- bad input --------------------------------------------------------------------------------------
+# --- bad input ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -345,7 +345,7 @@ def test_extending_below_what_was_asked() -> None:
     assert nr.Optimizer.from_json(opt.to_json()).budget == 30
 
 
-# --- what it says -----------------------------------------------------------------------------------
+# --- what it says ---------------------------------------------------------------------------------
 
 
 def test_best_is_a_posterior_mean_at_a_visited_point_not_the_luckiest() -> None:

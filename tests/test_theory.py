@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import combinations_with_replacement
-from math import factorial, inf, log, pi, sqrt
+from math import factorial, inf, log, sqrt
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ from noregret.gp import GP, Data, Hyper
 from noregret.kernels import SE, Hamming, Kernel, Matern, Product
 from noregret.numerics import gate, h
 from noregret.optimizer import Optimizer
-from noregret.policies import AEI, EI, EIC, GPUCB, Context, EINguyen, incumbent
+from noregret.policies import EIC
 from noregret.space import Float, Space
 from noregret.theory import beta_n, improvement_constant, noise_ratio, omega_n, omega_scale
 
@@ -515,69 +515,6 @@ def test_regret_stays_below_the_bound_and_falls(noise: rkhs.Noise) -> None:
             per_step.append(regret / N)
         mean.append(np.mean(per_step))
     assert mean[1] < mean[0]
-
-
-# --- the formulas of the policies -----------------------------------------------------------------
-
-
-@pytest.fixture
-def context() -> Context:
-    """After 9 noisy observations of 8 points, one of them pending, with omega^2 = 4."""
-    rng = np.random.default_rng(11)
-    x = rng.random((8, 2))
-    gp = GP.of(
-        Data.of(x[[0, 1, 2, 3, 4, 5, 6, 0, 7]], rng.normal(size=9)),
-        Hyper(SE((0.3, 0.3)), 0.25, 4.0),
-    )
-    return Context(gp, 7, 9, 20, 1.7, 3.0, rng, lambda: x[0], lambda: 2.5)
-
-
-def test_incumbents_are_section_3_2s(context: Context) -> None:
-    mu, sigma = (a[:7] for a in context.gp.posterior(context.gp.data.x))
-    assert incumbent(context, "mean") == pytest.approx(mu.max())
-    assert incumbent(context, "observation") == 1.7
-    assert incumbent(context, "domain") == 2.5
-    assert incumbent(context, "quantile", 0.5) == pytest.approx(mu.max())
-    lower = mu - 1.2815515655446004 * 2.0 * sigma  # the 0.9 quantile of a standard normal
-    assert incumbent(context, "quantile", 0.9) == pytest.approx(lower.max())
-
-
-def test_scores_are_their_formulas(context: Context) -> None:
-    at = np.random.default_rng(12).random((50, 2))
-    mu, sigma = context.gp.posterior(at)
-    s, lam, xi = 2.0 * sigma, 0.5, incumbent(context, "mean")
-    ei = s * h((mu - xi) / s)  # eq. EIacq
-    scores = {
-        EI(): ei,
-        AEI(factor="printed"): ei * sigma / np.sqrt(sigma**2 + lam**2),
-        AEI(factor="huang"): ei * (1 - lam / np.sqrt(sigma**2 + lam**2)),
-        EINguyen(): ei,
-    }
-    for policy, expected in scores.items():
-        assert np.exp(policy.score(context)(at)[0]) == pytest.approx(expected, rel=1e-9)
-    value, slack = EIC().score(context)(at)
-    cost = s * h(-(mu - xi) / s) / context.remaining  # eq. evacost
-    assert np.exp(value) == pytest.approx(ei, rel=1e-9)
-    assert np.array_equal(slack >= 0, ei >= cost)
-
-
-def test_baselines_are_their_formulas(context: Context) -> None:
-    at = np.random.default_rng(13).random((50, 2))
-    mu, sigma = context.gp.posterior(at)
-    n, d, info = 10, 2, context.gp.information
-    srinivas = 2 * log(2 * pi**2 * n**2 / 0.3) + 2 * d * log(n**2 * d * sqrt(log(4 * d / 0.1)))
-    widths = {
-        GPUCB(beta=4.0): 2.0,
-        GPUCB(beta="log"): sqrt(0.2 * d * log(2 * n)),
-        GPUCB(beta="srinivas"): sqrt(srinivas),
-        GPUCB(beta="chowdhury-gopalan", bound=3.0): 3 + 0.5 * sqrt(2 * (info + 1 + log(10))),
-    }
-    for policy, width in widths.items():
-        assert policy.score(context)(at)[0] == pytest.approx(mu + width * 2.0 * sigma)
-    # Below kappa, in the user's units (3 to one of the model's), the best sample mean is taken.
-    assert EINguyen(kappa=1e-4).settle(context, log(1.1e-4 / 3)) is None
-    best = int(np.argmax(context.gp.data.y[:7]))
-    assert EINguyen(kappa=1e-4).settle(context, log(0.9e-4 / 3)) == best
 
 
 # --- functions to test on -------------------------------------------------------------------------

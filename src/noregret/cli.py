@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import shlex
 import sys
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import noregret
-from noregret.decision import Best, Row, Trial
+from noregret import report
+from noregret.decision import Row, Trial
 from noregret.errors import ConfigError, MissingExtraError, NoRegretError
 from noregret.space import Space
 from noregret.study import Study
@@ -57,7 +60,7 @@ DEFAULT = "noregret.sqlite"
 def main() -> None:
     """The console script: errors are one line on stderr, with an exit code by kind."""
     try:
-        app(standalone_mode=False)
+        code = app(standalone_mode=False)
     except NoRegretError as error:
         err.print(f"noregret: {error}", style="red", markup=False, soft_wrap=True)
         raise SystemExit(error.exit_code) from None
@@ -65,11 +68,16 @@ def main() -> None:
         raise SystemExit(stop.exit_code) from None
     except (typer.Abort, KeyboardInterrupt):
         raise SystemExit(130) from None
+    except BrokenPipeError:  # `noregret log … | head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
     except Exception as error:
         if not hasattr(error, "format_message"):  # what click raises for a wrong call has it
             raise
         err.print(f"noregret: {error.format_message()}", style="red", markup=False)
         raise SystemExit(2) from None
+    if code:  # of what typer has caught by itself: Ctrl-C
+        raise SystemExit(code)
 
 
 # --- making and changing --------------------------------------------------------------------------
@@ -103,10 +111,19 @@ def ask(
     within_budget: Annotated[bool, typer.Option(help="Fail once the budget is spent.")] = False,
     storage: Storage = DEFAULT,
     as_json: AsJson = False,
+    as_shell: Annotated[
+        bool, typer.Option("--shell", help="Answer as assignments: trial=0 params_x=0.5 …")
+    ] = False,
 ) -> None:
     """What to try next."""
     with Study.open(storage, study) as opened:
+        if as_shell:
+            _check_shell_names(opened.space)
         trials = opened.ask(n, key=key, within_budget=within_budget)
+    if as_shell:
+        for trial in trials:
+            print(_assignments(trial))
+        return
     if as_json:
         answers = [_trial(trial) for trial in trials]
         _print_json(answers[0] if n == 1 else answers)
@@ -183,7 +200,7 @@ def best(study: Name, storage: Storage = DEFAULT, as_json: AsJson = False) -> No
     if as_json:
         _print_json(asdict(found))
     else:
-        _print_best(found)
+        _print_lines(report.best_point(found))
 
 
 @app.command()
@@ -196,23 +213,11 @@ def show(
     """A report: the settings, the best point, and the trials with their reasons."""
     with _reading(storage, study) as opened:
         view = opened.snapshot()
-    optimizer, rows = view.optimizer, view.optimizer.history()
     if as_json:
-        summary = {"study": study, "seq": view.seq, "settings": optimizer.spec()}
-        summary |= {"asked": optimizer.asked, "remaining": optimizer.remaining}
-        told = asdict(optimizer.best()) if optimizer.observations else None
-        _print_json(summary | {"best": told, "trials": [row.flat() for row in rows]})
+        _print_json(report.as_json(view))
         return
-    pending = ", ".join(str(trial.number) for trial in optimizer.pending) or "none"
-    out.print(
-        f"{study}: {optimizer.policy.name}, {optimizer.direction}, asked {optimizer.asked} of"
-        f" {optimizer.budget}, told {optimizer.observations}, pending: {pending}",
-        markup=False,
-        soft_wrap=True,
-    )
-    if optimizer.observations:
-        _print_best(optimizer.best())
-    _print_rows(rows, last)
+    _print_lines(report.summary(view, opened.label))
+    _print_rows(view.optimizer.history(), last)
 
 
 @app.command()
@@ -222,7 +227,7 @@ def log(
     storage: Storage = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Every event, as it was written."""
+    """Every event: one line each, or with --json as it was written."""
     with _reading(storage, study) as opened:
         events = opened.events(after)
     for event in events:
@@ -230,9 +235,7 @@ def log(
             line = {"seq": event.seq, "time": event.time.isoformat(), "kind": event.kind}
             print(json.dumps(line | {"body": event.body}))
         else:
-            stamp = event.time.strftime("%Y-%m-%d %H:%M:%S")
-            text = json.dumps(event.body)
-            out.print(f"{event.seq:6d} {stamp} {event.kind:<10} {text}", markup=False, crop=False)
+            print(report.event_line(event))
 
 
 @app.command()
@@ -319,6 +322,9 @@ def tune(
     direction: Direction = None,
     seed: Seed = None,
     jobs: Annotated[int, typer.Option(help="Worker processes.")] = 1,
+    redo_pending: Annotated[
+        bool, typer.Option(help="First evaluate what a worker that died has left pending.")
+    ] = False,
     storage: Storage = DEFAULT,
 ) -> None:
     """Tune a Python function: ask, call, tell, until the budget is spent; again to go on."""
@@ -331,9 +337,9 @@ def tune(
     with Study.open(storage, name, space=task.space, **options) as opened:
         if jobs < 1:
             raise ConfigError(f"jobs: need at least 1, got {jobs}")
-        run_jobs(task, opened, storage, name, jobs, err)
+        run_jobs(task, opened, storage, jobs, err, redo_pending)
         if opened.observations:
-            _print_best(opened.best())
+            _print_lines(report.best_point(opened.best()))
 
 
 @app.command()
@@ -398,20 +404,27 @@ def _trial(trial: Trial) -> dict[str, Any]:
     return {"number": trial.number, "params": trial.params, "decision": said}
 
 
+def _check_shell_names(space: Space) -> None:
+    """Before a trial is handed out that could not be read."""
+    for name in space.names:
+        if not (name.isascii() and f"params_{name}".isidentifier()):
+            raise ConfigError(f"--shell: no shell has a variable named params_{name}; use --json")
+
+
+def _assignments(trial: Trial) -> str:
+    """For `eval` in a shell; the names are those of the columns of `export`."""
+    values = {f"params_{name}": value for name, value in trial.params.items()}
+    pairs = {"trial": trial.number, **values}.items()
+    return " ".join(f"{name}={shlex.quote(str(value))}" for name, value in pairs)
+
+
 def _print_json(value: Any) -> None:
-    with suppress(BrokenPipeError):
-        print(json.dumps(value, allow_nan=False))
+    print(json.dumps(value, allow_nan=False))
 
 
-def _print_best(found: Best) -> None:
-    times = "once" if found.count == 1 else f"{found.count} times"
-    out.print(f"best: {json.dumps(found.params)}", markup=False, soft_wrap=True)
-    out.print(
-        f"  mean {found.mean:.6g}, 95 % interval {found.low:.6g} to {found.high:.6g}, tried {times}"
-        f" (the luckiest result anywhere: {found.luckiest:.6g})",
-        markup=False,
-        soft_wrap=True,
-    )
+def _print_lines(lines: list[str]) -> None:
+    for line in lines:
+        out.print(line, markup=False, soft_wrap=True)
 
 
 def _print_rows(rows: list[Row], last: int) -> None:
@@ -420,13 +433,7 @@ def _print_rows(rows: list[Row], last: int) -> None:
         return
     table = Table("trial", "parameters", "value", "why")
     for row in shown:
-        value = row.status if row.value is None else f"{row.value:.6g}"
-        number = "prior" if row.number is None else str(row.number)
-        params = ", ".join(
-            f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
-            for name, value in row.params.items()
-        )
-        table.add_row(number, escape(params), value, escape(str(row.decision or "")))
+        table.add_row(*map(escape, report.cells(row)))
     if len(rows) > len(shown):
         out.print(f"the last {len(shown)} of {len(rows)}:")
     out.print(table)

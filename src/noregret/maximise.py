@@ -24,7 +24,8 @@ from noregret.space import Space
 _ENUMERATE, _ENUMERATE_WORK = 2048, 400_000  # finite spaces of either size are searched completely
 _GLOBAL, _GLOBAL_WORK = (256, 2048), 60_000  # points over the cube: fewer where each costs more
 # Many climb a little, few climb to the top: starts, strength of the barrier, iterations.
-_STAGES = ((40, 1e-2, 4), (5, 3e-4, 12))
+_STAGES = ((40, 1e-2, 3), (5, 3e-4, 12))
+_CELLS = 8  # a side, of the grid that tells starts apart
 _FLAT = 1e-7  # a gain (of log EI, as a rule) that is not worth another step
 # Where columns are discrete: points to move from, moves at random, rounds of neighbours, and the
 # climb of what is continuous after each.
@@ -84,16 +85,14 @@ class _Pool:
 
     def best(self, count: int) -> Array:
         """The best points of different places; one that just misses the gate may be among them."""
-        value = self.value + STEEP * np.minimum(self.slack, 0.0)
-        x = self.x[np.argsort(-value, kind="stable")[: 4 * count]]
-        chosen, nearest = [0], np.abs(x - x[0]).max(axis=1)
-        # Half of them far apart, so that one broad hill does not take every start.
-        for radius, limit in ((0.3, count // 2), (0.05, count), (0.0, count)):
-            while len(chosen) < limit and (nearest > radius).any():
-                place = int(np.argmax(nearest > radius))  # the best one that is far enough
-                chosen.append(place)
-                np.minimum(nearest, np.abs(x - x[place]).max(axis=1), out=nearest)
-        return np.asarray(x[chosen])
+        merit = self.value + STEEP * np.minimum(self.slack, 0.0)
+        x = self.x[np.argsort(-merit, kind="stable")[: 4 * count]]
+        # One a cell of a coarse grid first, so that a broad hill does not take every start.
+        cells = np.floor(_CELLS * x) @ np.exp(np.arange(x.shape[1]) / x.shape[1])  # one number each
+        _, first = np.unique(cells, return_index=True)
+        later = np.ones(len(x), dtype=bool)
+        later[first] = False
+        return np.asarray(x[np.argsort(later, kind="stable")[:count]])
 
     def found(self, sampled: Array) -> Found:
         value = self._feasible_value

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import signal
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from noregret.decision import Trial
 from noregret.errors import ConfigError, NoRegretError
 from noregret.optimizer import Direction
 from noregret.space import Scalar, Space
@@ -18,6 +22,8 @@ from noregret.study import Study
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+PATIENCE = 10.0  # seconds for a worker to give up its trial after Ctrl-C
 
 
 @dataclass(frozen=True)
@@ -33,14 +39,15 @@ class Task:
 
 def load(place: str) -> Task:
     """From FILE.py[:objective]; the file has `space`, the function, and perhaps `direction`."""
-    file, _, name = place.partition(":")
+    file, _, name = place.rpartition(":") if not place.endswith(".py") else (place, "", "")
     path, name = Path(file), name or "objective"
     if not path.is_file():
-        raise ConfigError(f"file: there is no {file!r}")
+        raise ConfigError(f"file: there is no {file or place!r}")
     spec = importlib.util.spec_from_file_location(f"noregret_task_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ConfigError(f"file: need a Python file, got {file!r}")
     module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.resolve().parent))  # what lies beside a script can be imported
     spec.loader.exec_module(module)
     space, objective = getattr(module, "space", None), getattr(module, name, None)
     if not isinstance(space, Space):
@@ -50,9 +57,11 @@ def load(place: str) -> Task:
     return Task(path, name, space, objective, getattr(module, "direction", None))
 
 
-def work(task: Task, study: Study, after: Callable[[], None] = lambda: None) -> None:
-    """Ask, call and tell until the budget is spent."""
-    for trial in study:
+def work(
+    task: Task, study: Study, trials: Iterable[Trial], after: Callable[[], None] = lambda: None
+) -> None:
+    """Call the objective and tell, trial by trial; one that fails is given up."""
+    for trial in trials:
         try:
             study.tell(trial, task.objective(dict(trial.params)))
         except BaseException as error:
@@ -63,9 +72,14 @@ def work(task: Task, study: Study, after: Callable[[], None] = lambda: None) -> 
 
 
 def run_jobs(
-    task: Task, study: Study, storage: str, name: str, jobs: int, console: Console
+    task: Task,
+    study: Study,
+    storage: str,
+    jobs: int,
+    console: Console,
+    redo_pending: bool = False,
 ) -> None:
-    """With a progress bar; several jobs are processes of their own that share the study."""
+    """Until the budget is spent, with a progress bar."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -82,7 +96,7 @@ def run_jobs(
         TextColumn("{task.fields[best]}"),
     )
     with Progress(*columns, console=console) as bar:
-        line = bar.add_task(name, total=study.budget, completed=study.asked, best="")
+        line = bar.add_task(study.name, total=study.budget, best="")
 
         def update() -> None:
             view = study.snapshot().optimizer
@@ -91,17 +105,18 @@ def run_jobs(
             bar.update(line, completed=done, best=best)
 
         update()
+        if redo_pending:
+            work(task, study, study.pending, update)
         if jobs == 1:
-            work(task, study, update)
+            work(task, study, study, update)
         else:
-            _many(task, storage, name, jobs, update)
+            _many(task, storage, study.name, jobs, update)
         update()
 
 
 def _many(task: Task, storage: str, name: str, jobs: int, update: Callable[[], None]) -> None:
-    context: Any = get_context(
-        "spawn"
-    )  # a fresh interpreter: nothing of ours is shared by accident
+    """Processes of their own, which share the study as strangers would."""
+    context = get_context("spawn")  # a fresh interpreter: nothing of ours is shared by accident
     place = f"{task.path}:{task.name}"
     workers: list[BaseProcess] = [
         context.Process(target=_worker, args=(place, storage, name)) for _ in range(jobs)
@@ -113,14 +128,29 @@ def _many(task: Task, storage: str, name: str, jobs: int, update: Callable[[], N
             time.sleep(0.2)
             update()
     finally:
-        for worker in workers:
-            worker.terminate()
-            worker.join()
+        _stop(workers)
     failed = [worker for worker in workers if worker.exitcode]
     if failed:
-        raise ConfigError(f"{task.path}: {len(failed)} of {jobs} workers failed; see above")
+        raise NoRegretError(f"{task.path}: {len(failed)} of {jobs} workers failed; see above")
+
+
+def _stop(workers: list[BaseProcess]) -> None:
+    """Let those at work give up their trials; whoever does not is ended."""
+    for worker in workers:
+        if worker.is_alive() and worker.pid is not None and os.name == "posix":
+            os.kill(worker.pid, signal.SIGINT)  # Ctrl-C may have reached us only
+    deadline = time.monotonic() + PATIENCE
+    for worker in workers:
+        worker.join(max(0.0, deadline - time.monotonic()))
+        worker.terminate()
+        worker.join()
 
 
 def _worker(place: str, storage: str, name: str) -> None:
-    with Study.open(storage, name) as study:
-        work(load(place), study)
+    try:
+        with Study.open(storage, name) as study:
+            work(load(place), study, study)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except NoRegretError as error:
+        sys.exit(f"noregret: {error}")

@@ -191,7 +191,7 @@ class _Pool:
     def add(self, X: Tensor) -> None:
         with torch.no_grad():
             # Of the incumbent z is 0, whatever rounding says.
-            incumbent = (X == self.acqf.X_incumbent).all(dim=-1)
+            incumbent = (self.acqf.X_incumbent == X).all(dim=-1)
             inside = (self.acqf.gate(X) >= _FEASIBLE) | incumbent
             value = self.acqf(X.unsqueeze(-2)).where(inside, X.new_tensor(-torch.inf))
         self.X = torch.cat([self.X, X])

@@ -1,7 +1,7 @@
 """Tune a simulated recommender while it serves customers, and see what the tuning costs.
 
-Every evaluation is a day on which 2,000 customers see one setting, and the click-through rate of that day is
-all that comes back.  Run it with `make run`; it writes live_demo.png.
+Every evaluation is a day on which 2,000 customers see one setting, and the click-through rate of
+that day is all that comes back.  Run it with `make run`; it writes live_demo.png.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def show(result: nr.Result) -> None:
     best = result.best
     print(
         f"\nRecommended: {best.params}\n"
-        f"  click-through {best.mean:.2f} % (95 %: {best.low:.2f} to {best.high:.2f}), tried on {best.count} days;"
-        f" the luckiest day anywhere showed {best.luckiest:.2f} %\n"
+        f"  click-through {best.mean:.2f} % (95 %: {best.low:.2f} to {best.high:.2f}),"
+        f" tried on {best.count} days; the luckiest day anywhere showed {best.luckiest:.2f} %\n"
         f"  in truth it brings {100 * click_rate(best.params):.2f} %, the best possible is"
         f" {100 * best_rate():.2f} %, today's setting {100 * click_rate(TODAY):.2f} %"
     )

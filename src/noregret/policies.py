@@ -340,8 +340,8 @@ class GPUCB(Policy):
 
     "srinivas": 2 log(2 pi^2 n^2 / (3 delta)) + 2 d log(n^2 d sqrt(log(4 d / delta))), Srinivas
         2010, Theorem 2 with its constants a, b, r set to 1;
-    "chowdhury-gopalan": the width B + R sqrt(2 (I_n + 1 + log(1/delta))) for the unit-signal sigma
-        (Lemma 1), with the information I_n of the data so far, in units where the noise sd is R;
+    "chowdhury-gopalan": B + sqrt(2 (I_n + 1 + log(1/delta))) for the unit-signal sigma (Lemma 1),
+        with the information I_n of the data so far and the noise as fitted;
     "log": 0.2 d log(2 n).
     """
 
@@ -374,7 +374,8 @@ class GPUCB(Policy):
             cover = 2 * d * log(n**2 * d * sqrt(log(4 * d / self.delta)))
             return sqrt(finite + max(0.0, cover))
         gp = context.gp
-        return beta_n(gp.information, self.bound, sqrt(gp.hyper.lam2), self.delta)
+        # sigma is regularised by the noise ratio lam^2 itself: noise of sd lam is R / lam = 1.
+        return beta_n(gp.information, self.bound, 1.0, self.delta)
 
     def score(self, context: Context) -> Score:
         width = self.width(context)
@@ -414,7 +415,7 @@ class GPTS(Policy):
     def score(self, context: Context) -> Score:
         gp = context.gp
         if isinstance(self.scale, str):
-            scale = beta_n(gp.information, self.bound, sqrt(gp.hyper.lam2), self.delta / 2)
+            scale = beta_n(gp.information, self.bound, 1.0, self.delta / 2)  # R / lam, as above
         else:
             scale = self.scale or 1.0
         return PathScore(gp.sample_path(context.rng, self.features, scale))

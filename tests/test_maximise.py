@@ -1,0 +1,284 @@
+"""The search against brute force, on random posteriors over spaces of every kind."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import noregret as nr
+from noregret.fit import Model
+from noregret.gp import GP, Data, Hyper
+from noregret.kernels import SE, Kernel, Matern
+from noregret.maximise import maximise, same_point
+from noregret.policies import FEASIBLE, Context, Policy, PosteriorScore, Score
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class State:
+    """A posterior that somebody might meet, and how many evaluations are left."""
+
+    space: nr.Space
+    gp: GP
+    remaining: int
+
+    def score(self, policy: Policy | None = None, seed: int = 0) -> Score:
+        context = Context(
+            gp=self.gp,
+            rows=len(self.gp.data),
+            asked=len(self.gp.data),
+            remaining=self.remaining,
+            best_observation=float(self.gp.data.y.max()),
+            unit=1.0,
+            rng=np.random.default_rng(seed),
+            draw=lambda: np.full(self.space.dim, 0.5),
+            domain_best=lambda: float(self.gp.at_data[0].max()),
+        )
+        return (policy or nr.EIC()).score(context)
+
+    def search(self, score: Score, seed: int = 0) -> tuple[Array, float]:
+        """The point found, checked to be one that can be tried and feasible, and its value."""
+        found = maximise(score, self.space, self.gp.data.x, np.random.default_rng(seed))
+        assert found.feasible
+        np.testing.assert_array_equal(self.space.canonical(found.x[None, :])[0], found.x)
+        if found.row is None:
+            assert score(found.x[None, :])[1][0] >= FEASIBLE
+        else:
+            np.testing.assert_array_equal(self.gp.data.x[found.row], found.x)
+        return found.x, found.value
+
+
+def state(space: nr.Space, seed: int, kernel: Kernel | None = None) -> State:
+    """Few or many points, in part clustered, rough or smooth, quiet or noisy, early or late."""
+    rng = np.random.default_rng([77, seed])
+    count = int(rng.integers(4, 120))
+    if kernel is None:
+        start = Model().start(space.kinds).kernel
+        kernel = start.with_theta(start.theta + rng.uniform(-1.6, 0.7, len(start.theta)))
+    noise = 10 ** rng.uniform(-5, -0.5)
+    x = space.spread(rng.random((count, space.dim)))
+    if rng.random() < 0.5:
+        near = x[rng.integers(count // 2)] + 0.05 * rng.standard_normal((count, space.dim))
+        x[count // 2 :] = space.canonical(np.clip(near, 0, 1))[count // 2 :]
+    root = np.linalg.cholesky(kernel.gram(x) + 1e-7 * np.eye(count))
+    y = root @ rng.standard_normal(count) + np.sqrt(noise) * rng.standard_normal(count)
+    remaining = int(np.exp(rng.uniform(0, np.log(500))))
+    return State(space, GP.of(Data.of(x, y), Hyper(kernel, noise, 1.0, None)), remaining)
+
+
+def cube(dim: int, seed: int) -> State:
+    rng = np.random.default_rng([78, seed])
+    shortest, longest = (0.08, 2.0) if dim == 2 else (0.2, 4.0)
+    scales = tuple(np.exp(rng.uniform(np.log(shortest), np.log(longest), dim)).tolist())
+    kernel = SE(scales) if rng.random() < 0.5 else Matern(scales)
+    return state(nr.Space({f"x{i}": nr.Float(0, 1) for i in range(dim)}), seed, kernel)
+
+
+def best_of(score: Score, points: Array) -> float:
+    """The best feasible value among many points; -inf where none is feasible."""
+    best = -np.inf
+    for part in np.array_split(points, max(1, len(points) // 20_000)):
+        value, slack = score(part)
+        best = max(best, float(np.where(slack >= 0, value, -np.inf).max()))
+    return best
+
+
+def square(side: int) -> Array:
+    return np.stack(np.meshgrid(*[np.linspace(0, 1, side)] * 2), axis=-1).reshape(-1, 2)
+
+
+# --- the cube -------------------------------------------------------------------------------------
+
+
+def misses(dim: int, seeds: range, points: Callable[[int], Array], tolerance: float) -> list[int]:
+    """The states in which the search finds less than brute force does."""
+    out = []
+    for seed in seeds:
+        here = cube(dim, seed)
+        score = here.score()
+        if here.search(score, seed)[1] < best_of(score, points(seed)) - tolerance:
+            out.append(seed)
+    return out
+
+
+def test_two_dimensions_against_a_grid() -> None:
+    """Values are logarithms of EI: 1e-3 is a share of 0.1 %."""
+    grid = square(150)
+    assert misses(2, range(30), lambda seed: grid, 1e-3) == []
+
+
+def test_six_dimensions_against_random_points() -> None:
+    def points(seed: int) -> Array:
+        return np.random.default_rng([1, seed]).random((10_000, 6))
+
+    assert misses(6, range(30), points, 1e-9) == []
+
+
+@pytest.mark.slow
+def test_two_dimensions_against_a_million_points_in_300_states() -> None:
+    grid = square(1000)
+    assert len(misses(2, range(300), lambda seed: grid, 1e-3)) <= 3
+
+
+@pytest.mark.slow
+def test_six_dimensions_against_200_000_points_in_300_states() -> None:
+    def points(seed: int) -> Array:
+        return np.random.default_rng([1, seed]).random((200_000, 6))
+
+    assert len(misses(6, range(300), points, 1e-9)) <= 3
+
+
+@pytest.mark.parametrize("dim", [1, 3, 12])
+def test_other_dimensions_against_random_points(dim: int) -> None:
+    def points(seed: int) -> Array:
+        return np.random.default_rng([1, seed]).random((5_000, dim))
+
+    assert misses(dim, range(8), points, 1e-9) == []
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [nr.EI(), nr.AEI(), nr.GPUCB(), nr.GPTS(features=256), nr.EIC(incumbent="quantile")],
+    ids=lambda policy: policy.name,
+)
+def test_other_scores_against_random_points(policy: Policy) -> None:
+    points = np.random.default_rng(2).random((5_000, 3))
+    for seed in range(6):
+        here = cube(3, seed)
+        score = here.score(policy, seed)
+        assert here.search(score, seed)[1] >= best_of(score, points) - 1e-9
+
+
+def test_a_needle_is_found_from_outside_the_gate() -> None:
+    """One evaluation left, and all that is worth it lies between two points, in a tiny corner."""
+    x = np.array([[0.2] * 4, [0.7] * 4, [0.8, *[0.7] * 3]])
+    gp = GP.of(Data.of(x, np.array([1.0, 0.97, 0.97])), Hyper(SE((0.1,) * 4), 1e-4, 1.0, None))
+    here = State(nr.Space({name: nr.Float(0, 1) for name in "abcd"}), gp, 1)
+    score = here.score()
+    assert best_of(score, np.random.default_rng(0).random((20_000, 4))) == -np.inf
+    for seed in range(5):
+        found, _ = here.search(score, seed)
+        np.testing.assert_allclose(found, [0.75, 0.7, 0.7, 0.7], atol=0.06)
+
+
+# --- discrete and mixed spaces --------------------------------------------------------------------
+
+LETTERS = list("abcdef")
+FINITE = {
+    "integers": nr.Space({name: nr.Int(0, 19) for name in "abc"}),
+    "log integers": nr.Space({"a": nr.Int(1, 200, log=True), "b": nr.Int(0, 80)}),
+    "mixed": nr.Space(
+        {
+            "a": nr.Int(0, 15),
+            "b": nr.Categorical(LETTERS),
+            "c": nr.Ordinal([1, 2, 4, 8]),
+            "d": nr.Float(0, 1, step=0.1),
+        }
+    ),
+    "steps": nr.Space({name: nr.Float(0, 1, step=0.01) for name in "ab"}),
+}
+CATEGORIES = nr.Space({name: nr.Categorical(LETTERS) for name in "abcde"})
+
+
+@pytest.mark.parametrize("name", FINITE)
+def test_finite_spaces_that_are_too_large_to_list(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("noregret.maximise._ENUMERATE_WORK", 0)
+    space = FINITE[name]
+    assert space.size is not None
+    assert 3000 < space.size < 20_000
+    for seed in range(10):
+        here = state(space, seed)
+        score = here.score()
+        assert here.search(score, seed)[1] >= best_of(score, space.grid()) - 1e-3
+
+
+def test_choices_without_an_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing leads from one to the next here: a share of the searches may end in second place."""
+    monkeypatch.setattr("noregret.maximise._ENUMERATE_WORK", 0)
+    gaps = []
+    for seed in range(30):
+        here = state(CATEGORIES, seed)
+        score = here.score()
+        gaps.append(best_of(score, CATEGORIES.grid()) - here.search(score, seed)[1])
+    assert np.mean(np.array(gaps) < 1e-9) >= 0.85
+    assert max(gaps) < 0.5
+
+
+MIXED = {
+    "choices": nr.Space({"x": nr.Float(0, 1), "y": nr.Float(0, 1), "k": nr.Categorical(LETTERS)}),
+    "integers": nr.Space({"x": nr.Float(0, 1), "y": nr.Float(0, 1), "k": nr.Int(1, 9)}),
+    "many integers": nr.Space({"x": nr.Int(0, 10**6), "y": nr.Int(0, 3000), "k": nr.Int(1, 2)}),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_mixed_spaces(name: str) -> None:
+    space = MIXED[name]
+    levels = space.levels[2]
+    assert levels is not None
+    grid = square(60)
+    whole = space.canonical(np.vstack([np.c_[grid, np.full(len(grid), u)] for u in levels]))
+    for seed in range(10):
+        here = state(space, seed)
+        score = here.score()
+        assert here.search(score, seed)[1] >= best_of(score, whole) - 1e-3
+
+
+@pytest.mark.parametrize("policy", [nr.EIC(), nr.GPTS(features=64)], ids=["eic", "gp-ts"])
+def test_small_finite_spaces_are_searched_completely(policy: Policy) -> None:
+    space = nr.Space({"a": nr.Int(0, 30), "b": nr.Categorical(LETTERS), "c": nr.Int(3, 3)})
+    for seed in range(20):
+        here = state(space, seed)
+        score = here.score(policy)
+        assert here.search(score, seed)[1] == pytest.approx(best_of(score, space.grid()), abs=1e-9)
+
+
+# --- what holds anywhere --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("space", [*FINITE.values(), *MIXED.values(), cube(6, 0).space])
+def test_the_same_generator_the_same_point(space: nr.Space) -> None:
+    here = state(space, 3)
+    score = here.score()
+    (first, value), (second, again) = here.search(score, 5), here.search(score, 5)
+    np.testing.assert_array_equal(first, second)
+    assert value == again
+
+
+def test_what_is_found_is_as_good_as_every_sampled_point() -> None:
+    for seed in range(40):
+        here = cube(4, seed)
+        score = here.score()
+        value, slack = score.at_rows(len(here.gp.data))
+        assert here.search(score)[1] >= value[slack >= FEASIBLE].max()
+
+
+def test_a_single_point_is_all_there_is() -> None:
+    here = state(nr.Space({"a": nr.Int(4, 4), "b": nr.Categorical(["only"])}), 0)
+    np.testing.assert_array_equal(here.search(here.score())[0], here.gp.data.x[0])
+
+
+def test_where_nothing_is_feasible_it_says_so() -> None:
+    """xi may be set to what no point reaches, by a lucky observation say."""
+    here = cube(2, 0)
+    gate = here.score()
+    assert isinstance(gate, PosteriorScore)
+    shut = PosteriorScore(here.gp, 1.0, gate.utility, xi=50.0, threshold=-1.0)
+    found = maximise(shut, here.space, here.gp.data.x, np.random.default_rng(0))
+    assert not found.feasible
+
+
+def test_merging_looks_at_close_points_only() -> None:
+    """A model that has seen nothing but noise can't tell points apart, and must not stop at one."""
+    x = np.array([[0.5], [0.56], [0.9]])
+    gp = GP.of(Data.of(x, np.zeros(3)), Hyper(SE((50.0,)), 10.0, 1e-6, None))
+    here = State(nr.Space({"x": nr.Float(0, 1)}), gp, 1)
+    score = here.score(nr.EI())
+    assert same_point(score, gp, np.array([0.52]), 3, 1) in (0, 1)
+    assert same_point(score, gp, np.array([0.70]), 3, 1) is None
+    assert same_point(score, gp, np.array([0.52]), 3, 10**12) is None

@@ -9,7 +9,13 @@ import pytest
 matplotlib.use("Agg")
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["docs/quickstart.md", "docs/spaces.md", "docs/policies.md", "docs/theory.md"]
+PAGES = [
+    "docs/quickstart.md",
+    "docs/spaces.md",
+    "docs/policies.md",
+    "docs/theory.md",
+    "docs/live-tuning.md",
+]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -224,7 +224,7 @@ def test_merging_is_the_cores() -> None:
             new = np.clip(gp.data.x[row] + [step, -step], 0.0, 1.0)
             expected = same_point(score, gp, new, len(gp.data), REMAINING)
             found = botorch_side._same_point(
-                acqf, torch.tensor(new)[None], torch.tensor(x), REMAINING
+                acqf, torch.tensor(new)[None], torch.tensor(x), BOX, REMAINING
             )
             seen.add(expected is None)
             if expected is None:
@@ -236,13 +236,13 @@ def test_merging_is_the_cores() -> None:
 
 def test_the_search_merges() -> None:
     """On a function as smooth as this, the best new point is next to the incumbent."""
-    x = np.random.default_rng(0).random((60, 2))
+    x = np.vstack([np.random.default_rng(0).random((60, 2)), [[0.41, 0.41]]])
     model = torch_gp(RBFKernel(ard_num_dims=2), x, -((x - 0.4) ** 2).sum(axis=1))
     free, _ = optimize_eic(model, BOX, torch.tensor(x), 1, merge=False, seed=0)
     merged, value = optimize_eic(model, BOX, torch.tensor(x), 1, seed=0)
     assert free.numpy().tolist()[0] not in x.tolist()
     assert merged.numpy().tolist()[0] in x.tolist()
-    assert float((free - merged).abs().max()) < 0.2
+    assert float((free - merged).abs().max()) <= 0.05
     assert math.isfinite(float(value))
 
 

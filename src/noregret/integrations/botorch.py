@@ -33,6 +33,7 @@ except ImportError as error:
 _LOG_SQRT_2PI = 0.5 * log(2 * pi)
 _SQRT_HALF_PI = sqrt(pi / 2)
 _FEASIBLE = -1e-9  # slack that rounding may take from a point on the edge
+_CLOSE = 0.05  # of the box: only points as close as this are taken for one another
 _EDGE = 0.05  # a climb that ends with less slack may have been stopped by the gate
 
 
@@ -175,7 +176,7 @@ def optimize_eic(
     if bool((acqf.gate(top) < _EDGE).any()):
         pool.add(_climb_within(acqf, bounds, pool.apart(4, bounds)))
     candidate, value = pool.best(1), pool.feasible_values.max()
-    same = _same_point(acqf, candidate, X_baseline, remaining) if merge else None
+    same = _same_point(acqf, candidate, X_baseline, bounds, remaining) if merge else None
     if same is None:
         return candidate, value
     return same, acqf(same)[0].detach()
@@ -273,16 +274,22 @@ def _optimized(
 
 
 def _same_point(
-    acqf: LogExpectedImprovementCost, candidate: Tensor, X_baseline: Tensor, remaining: int
+    acqf: LogExpectedImprovementCost,
+    candidate: Tensor,
+    X_baseline: Tensor,
+    bounds: Tensor,
+    remaining: int,
 ) -> Tensor | None:
-    """The best tried point that the posterior can't tell from the candidate.
+    """The best close one of the tried points that the posterior can't tell from the candidate.
 
     By the rule of `noregret.maximise.same_point`.
     """
-    if (X_baseline == candidate).all(-1).any():
+    near = ((X_baseline - candidate).abs() <= _CLOSE * (bounds[1] - bounds[0])).all(dim=-1)
+    tried = X_baseline[near]
+    if not len(tried) or (tried == candidate).all(dim=-1).any():
         return None
     transform = acqf.posterior_transform
-    pairs = torch.stack([X_baseline, candidate.expand_as(X_baseline)], dim=-2)
+    pairs = torch.stack([tried, candidate.expand_as(tried)], dim=-2)
     with torch.no_grad():
         both = acqf.model.posterior(pairs, posterior_transform=transform)
         here = acqf.model.posterior(candidate, posterior_transform=transform)
@@ -293,8 +300,6 @@ def _same_point(
         mean, cov = both.mean.squeeze(-1), both.distribution.covariance_matrix
         variance = cov[:, 0, 0] + cov[:, 1, 1] - 2.0 * cov[:, 0, 1]
         apart = (mean[:, 0] - mean[:, 1]) ** 2 + variance.clamp(min=0.0)
-    same = X_baseline[apart <= noise / remaining]
-    if not len(same):
-        return None
-    alike = _Pool(acqf, same).best(1)
+    same = tried[apart <= noise / remaining]
+    alike = _Pool(acqf, same).best(1) if len(same) else same
     return alike if len(alike) else None

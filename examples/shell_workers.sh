@@ -42,10 +42,11 @@ insist() {
 }
 
 work() {
-    local round=0 answer code
+    local me round=0 answer code
+    me=$(od -An -N8 -tx8 /dev/urandom | tr -d ' ')   # no other worker, ever, has this name
     while true; do
         round=$((round + 1))
-        answer=$(insist noregret ask "$STUDY" --within-budget --shell --key "$(uname -n)-$$-$round")
+        answer=$(insist noregret ask "$STUDY" --within-budget --shell --key "$me-$round")
         code=$?
         [ "$code" -eq 5 ] && return 0
         [ "$code" -eq 0 ] || return "$code"

@@ -41,7 +41,7 @@ DESIGNS: tuple[str, ...] = ("sobol", "lhs", "grid")
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """What is told in whatever order is kept; what is refused leaves no trace; JSON forgets nothing.
+    """What is told in any order is kept; what is refused leaves no trace; JSON forgets nothing.
 
     The model of the optimiser is three lists, of which nothing may disagree with it.
     """

@@ -1,0 +1,140 @@
+"""CPU time of an ask and a tell, against Optuna's GPSampler in the same run, on one thread.
+
+    python benchmarks/ask_speed.py          # with Optuna: pip install torch==2.13.0 optuna
+
+Writes docs/results/ask_speed.md; without Optuna, only our own part, and says so.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import platform
+import resource
+import subprocess
+import time
+import warnings
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import scipy
+
+import noregret as nr
+from noregret.experiments.problems import PROBLEMS
+
+PAGE = Path(__file__).parents[1] / "docs" / "results" / "ask_speed.md"
+FIRST, LAST = 64, 264
+BAR = 0.1
+
+
+def step_ms(optimizer: nr.Optimizer, first: int = FIRST) -> float:
+    """Milliseconds of CPU an ask and a tell take, averaged from evaluation `first` to the last."""
+    problem, rng, spent = PROBLEMS["hartmann-6"], np.random.default_rng(0), 0.0
+    while optimizer.remaining:
+        start = time.process_time()
+        trial = optimizer.ask()
+        asked = time.process_time()
+        value = problem.evaluate(trial.params, rng)
+        told = time.process_time()
+        optimizer.tell(trial, value)
+        if trial.number >= first:
+            spent += asked - start + time.process_time() - told
+    return 1e3 * spent / (optimizer.budget - first)
+
+
+def policies() -> dict[str, float]:
+    space, problem = PROBLEMS["hartmann-6"].space(), PROBLEMS["hartmann-6"]
+    grid = {"design": "grid", "n0": problem.n0, "model": nr.Model.paper()}
+    runs = {"default": nr.Optimizer(space, LAST)}
+    for name in ("eic", "ei", "ei-nguyen", "gp-ucb", "gp-ts"):
+        runs[f"paper's setting, {name}"] = nr.Optimizer(space, LAST, policy=name, **grid)
+    return {name: step_ms(optimizer) for name, optimizer in runs.items()}
+
+
+def replicates() -> tuple[float, float]:
+    """A step at 1000 results on 50 points, and how much memory 1000 more steps take (MB)."""
+    rng = np.random.default_rng(1)
+    points = rng.random((50, 2))
+    optimizer = nr.Optimizer(nr.Space({"x": nr.Float(0, 1), "y": nr.Float(0, 1)}), 4000)
+    for k in range(1000):
+        x, y = points[k % 50]
+        value = -((x - 0.3) ** 2) - (y - 0.7) ** 2 + 0.1 * rng.standard_normal()
+        optimizer.observe({"x": x, "y": y}, value)
+    for _ in range(20):  # the first one fits
+        optimizer.tell(optimizer.ask(), 0.0)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.process_time()
+    for _ in range(1000):
+        trial = optimizer.ask()
+        near = (trial.params["x"] - 0.3) ** 2 + (trial.params["y"] - 0.7) ** 2
+        optimizer.tell(trial, -near + 0.1 * rng.standard_normal())
+    spent = time.process_time() - start
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    return spent, grown / 1024
+
+
+def optuna_ms() -> tuple[float, str] | None:
+    try:
+        import optuna
+        import torch
+    except ImportError:
+        return None
+    torch.set_num_threads(1)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    warnings.simplefilter("ignore")
+    problem, rng = PROBLEMS["hartmann-6"], np.random.default_rng(0)
+    sampler = optuna.samplers.GPSampler(seed=0, n_startup_trials=FIRST)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    spaces = {n: optuna.distributions.FloatDistribution(0.0, 1.0) for n in problem.names}
+    spent = 0.0
+    for number in range(LAST):
+        start = time.process_time()
+        trial = study.ask(spaces)
+        asked = time.process_time()
+        value = problem.evaluate(trial.params, rng)
+        told = time.process_time()
+        study.tell(trial, value)
+        if number >= FIRST:
+            spent += asked - start + time.process_time() - told
+    return 1e3 * spent / (LAST - FIRST), f"Optuna {optuna.__version__}, torch {torch.__version__}"
+
+
+def main() -> None:
+    ours, (thousand, grown), peer = policies(), replicates(), optuna_ms()
+    rows = [f"| noregret, {name} | {ms:.1f} | {_ratio(ms, peer)} |" for name, ms in ours.items()]
+    if peer:
+        rows.append(f"| Optuna's GPSampler | {peer[0]:.1f} | 1 |")
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    lines = [
+        "# Time of a suggestion",
+        "",
+        "Written by `benchmarks/ask_speed.py`: CPU milliseconds of an ask and a tell, averaged",
+        f"over evaluations {FIRST} to {LAST} on Hartmann-6, one thread, all in one run, seed 0.",
+        "The bar is a tenth of Optuna's GPSampler.",
+        "",
+        "| | ms | against GPSampler |",
+        "|---|---|---|",
+        *rows,
+        "",
+        f"At 1000 results on 50 distinct points and more: {thousand:.1f} ms a step over the next",
+        f"1000 steps (bar 10), during which the process grew by {grown:.1f} MB (bar 20 over 2000).",
+        "",
+        f"noregret {nr.__version__} at commit {commit.stdout.strip()}, numpy {np.__version__},",
+        f"scipy {scipy.__version__}, Python {platform.python_version()}, {date.today()}; "
+        + (peer[1] if peer else "Optuna is not installed (pip install torch==2.13.0 optuna)."),
+    ]
+    PAGE.write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+    if peer and ours["default"] > BAR * peer[0]:
+        raise SystemExit(f"missed: {ours['default']:.1f} ms is over a tenth of {peer[0]:.1f} ms")
+
+
+def _ratio(ms: float, peer: tuple[float, str] | None) -> str:
+    return f"1/{peer[0] / ms:.1f}" if peer else ""
+
+
+if __name__ == "__main__":
+    main()

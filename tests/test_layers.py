@@ -24,7 +24,7 @@ LAYERS = [
     {"optimizer"},
     {"loop"},
     {"plotting", "databases"},
-    {"journal"},
+    {"journal", "settings"},
     {"study"},
     {"tuning", "report"},
     {"experiments", "integrations", "service"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
@@ -66,30 +65,16 @@ def test_shell_workers_on_postgresql(tmp_path: Path, postgres_url: str) -> None:
 
 @pytest.mark.integration
 def test_dask_workers_evaluate_for_one_study(tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed")
-    spec = importlib.util.spec_from_file_location(
-        "dask_workers", ROOT / "examples" / "dask_workers.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    example = importlib.util.module_from_spec(spec)
-    sys.modules["dask_workers"] = example  # the workers get its function by value
-    spec.loader.exec_module(example)
-    import cloudpickle
-
-    cloudpickle.register_pickle_by_value(example)
-    file = tmp_path / "s.sqlite"
-    with nr.Study.open(file, "reactor", space=example.SPACE, budget=12) as study:
+    pytest.importorskip("distributed")
+    script = str(ROOT / "examples" / "dask_workers.py")
+    command = [sys.executable, script, "--workers", "2", "--budget"]
+    options = {"cwd": tmp_path, "env": environment(), "text": True, "timeout": 300, "check": True}
+    subprocess.run([*command, "5"], **options)  # type: ignore[call-overload]
+    with nr.Study.open(tmp_path / "reactor.sqlite", "reactor") as study:
+        study.extend(12)
         left = study.ask()  # by a run that was killed
-        with (
-            distributed.LocalCluster(
-                n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-            ) as cluster,
-            distributed.Client(cluster) as client,
-        ):
-            done = example.run(client, study, at_once=3)
-        assert sum(done.values()) == 12
-        assert os.getpid() not in done
+    done = subprocess.run([*command, "12"], capture_output=True, **options)  # type: ignore[call-overload]
+    assert "7 trials on 2 worker processes" in done.stdout
+    with nr.Study.open(tmp_path / "reactor.sqlite", "reactor", read_only=True) as study:
         assert [row.status for row in study.history()] == ["told"] * 12
-        expected = example.batch(left.number, left.params)["yield"]
-        assert study.history()[0].value == expected
+        assert study.trials[left.number] == left

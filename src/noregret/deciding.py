@@ -79,7 +79,7 @@ class Situation:
     def _search(self) -> tuple[Array, int | None, bool]:
         """The policy's point, the sampled row that it is, if any, and whether it was merged."""
         policy, context = self.policy, self.context
-        sampled = context.gp.data.x[: context.rows]
+        sampled = context.gp.data.x  # pending points among them
         shortcut = policy.shortcut(context)
         if shortcut is not None:
             same = np.flatnonzero((sampled == shortcut).all(axis=1))
@@ -93,7 +93,7 @@ class Situation:
         if row is not None:
             return sampled[row], row, False
         if found.row is None and policy.merge:
-            row = same_point(score, context.gp, found.x, context.rows, context.remaining)
+            row = same_point(score, context.gp, found.x, len(sampled), context.remaining)
             if row is not None:
                 return sampled[row], row, True
         return found.x, found.row, False

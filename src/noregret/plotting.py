@@ -95,9 +95,11 @@ def plot_reward(
         ax.axvline(paid[-1] + 2, color=_CYCLE[2], ls=":")
         ax.annotate(
             "exploration has paid for itself",
-            (paid[-1] + 2, 0.0),
-            xytext=(6, 8),
+            (paid[-1] + 2, 1.0),
+            xycoords=ax.get_xaxis_transform(),  # at the top, where the curve has not been yet
+            xytext=(6, -6),
             textcoords="offset points",
+            va="top",
             color=_CYCLE[2],
         )
     name = "the first point" if baseline is None else f"the baseline ({baseline:.4g})"
@@ -202,7 +204,7 @@ def _posterior_1d(optimizer: Optimizer, axes: Any, choice: Mapping[str, Scalar] 
         if choice is not None:
             ax.axvline(choice[name], color=_CYCLE[3], lw=1.5, label="next evaluation")
     above.set(ylabel="value")
-    below.set(xlabel=name, ylabel="a step", yscale="log")
+    below.set(xlabel=name, ylabel="gain or cost a step", yscale="log")
     top = max(land.expected_improvement.max(), land.evaluation_cost.max())
     below.set_ylim(top * 1e-5, top * 3)
     if isinstance(optimizer.space.parameters[name], Float) and getattr(

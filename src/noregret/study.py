@@ -9,7 +9,6 @@ being computed come after it in the journal, for everybody, so that all folds ar
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import weakref
@@ -26,7 +25,8 @@ from noregret.decision import Best, Decision, Landscape, Row, Trial
 from noregret.errors import BudgetError, ConfigError, NoRegretError, TrialError, UnknownTrialError
 from noregret.fit import Model
 from noregret.optimizer import Direction, Optimizer
-from noregret.policies import POLICIES, Policy
+from noregret.policies import Policy
+from noregret.settings import differences, policy_of_ones_own, through_json
 from noregret.space import Scalar, Space
 
 if TYPE_CHECKING:  # the journal needs SQLAlchemy; `import noregret` must not
@@ -146,7 +146,7 @@ class Study:
         journal = Journal.open(url, create=complete, read_only=read_only)
         try:
             if fresh is not None and not journal.last_seq(name):
-                body = _through_json(fresh.spec())
+                body = through_json(fresh.spec())
                 journal.append(name, "created", body, key="created", expected_seq=1)
             return cls._resume(journal, name, given)
         except BaseException:
@@ -165,18 +165,17 @@ class Study:
         first, *others = events
         if first.kind != "created":
             raise journal.corrupt(name, 1, f"a study begins with 'created', not {first.kind!r}")
-        policy = _policy_of_ones_own(first, given.get("policy"))
+        policy = policy_of_ones_own(first, given.get("policy"))
         try:
             optimizer = Optimizer.from_spec(first.body, policy=policy)
         except NoRegretError as error:
             raise journal.corrupt(name, 1, str(error)) from error
         study = cls(journal, name, _State(optimizer, 1, first.time))
         study._fold(study._state, others)
-        differences = _differences(first.body, study._state.optimizer, given)
-        if differences:
+        if different := differences(first.body, study._state.optimizer, given):
             raise ConfigError(
                 f"{journal.label}: study {name!r} was created with other settings: "
-                + "; ".join(differences)
+                + "; ".join(different)
             )
         return study
 
@@ -473,62 +472,6 @@ def _key_of(event: Mapping[str, Any]) -> str | None:
     """A trial is told once and abandoned once: the first one wins, whoever it was."""
     closing = event["kind"] in ("told", "abandoned")
     return f"{event['kind']} {event['number']}" if closing else None
-
-
-def _through_json(value: Any) -> Any:
-    return json.loads(json.dumps(value, allow_nan=False))
-
-
-# -- settings ----------------------------------------------------------------------------------
-
-
-def _policy_of_ones_own(created: Event, given: object) -> Policy | None:
-    """The given policy, where the study was created with one that has no name here."""
-    stored = created.body.get("policy")
-    if not isinstance(stored, Mapping) or stored.get("name") in POLICIES:
-        return None
-    if not isinstance(given, Policy):
-        raise ConfigError(
-            f"study {created.study!r} was created with a policy of your own,"
-            f" {stored.get('name')!r}: hand an instance of it to open"
-        )
-    return given
-
-
-def _differences(
-    created: Mapping[str, Any], optimizer: Optimizer, given: Mapping[str, Any]
-) -> list[str]:
-    """What was given and is not what the study was created with, for a person to read."""
-    if not given:
-        return []
-    # Through the optimiser, because an older release may have written fewer settings.
-    there = _through_json(optimizer.spec())
-    if created["policy"]["name"] not in POLICIES:
-        there["policy"] = created["policy"]
-    settings = {"space": optimizer.space, "budget": optimizer.budget, **given}
-    here = _through_json(Optimizer(**settings).spec())
-    out = []
-    for key in (key for key in given if here[key] != there[key]):
-        if key == "space":
-            out += _space_differences(there[key], here[key])
-        elif key != "budget":
-            out.append(f"{key}: {there[key]!r} there, {here[key]!r} here")
-        elif here[key] != optimizer.budget:
-            out.append(f"budget: {optimizer.budget} there, {here[key]} here (see extend)")
-    return out
-
-
-def _space_differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    old, new = ({p["name"]: p for p in space["parameters"]} for space in (there, here))
-    out = [f"space: {name!r} only there" for name in old if name not in new]
-    out += [f"space: {name!r} only here" for name in new if name not in old]
-    for name in (name for name in old if name in new):
-        fields = sorted(k for k in old[name] | new[name] if old[name].get(k) != new[name].get(k))
-        out += [
-            f"space: {name}: {k} {old[name].get(k)!r} there, {new[name].get(k)!r} here"
-            for k in fields
-        ]
-    return out or [f"space: the order is {', '.join(old)} there, {', '.join(new)} here"]
 
 
 # -- forks -------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -239,7 +240,7 @@ def test_the_report(shell: Any, study: str) -> None:
     assert "(1 observed, 1 told, 1 abandoned, 1 pending), last event 0 s ago" in report
     assert "price so far: " in report
     assert "lost in 1 trials" in report
-    assert "pending: 2 (for 0 s)" in report
+    assert re.search(r"pending: 2 \(for \d+ s\)", report)  # a busy machine takes its time
     shown = json.loads(shell("show", study, "--json"))
     assert list(shown["pending"]) == ["2"]
     assert shown["lost"] == pytest.approx(shown["best"]["mean"] - 2.0)

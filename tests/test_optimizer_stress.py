@@ -220,9 +220,11 @@ def test_a_batch_explores_different_places() -> None:
     for trial in opt.ask(8):
         opt.tell(trial, hills(trial.params))
     batch = opt.ask(8)
-    assert {trial.decision.reason for trial in batch} <= {"explore", "exploit"}
-    places = np.array([opt.space.encode(trial.params) for trial in batch])
-    apart = np.abs(places[:, None] - places[None, :]).max(axis=2) + np.eye(8)
+    # Once nothing new is worth its cost beside what is under way, the best known point is served.
+    new = [trial for trial in batch if trial.decision.reason in ("explore", "exploit")]
+    assert len(new) >= 6
+    places = np.array([opt.space.encode(trial.params) for trial in new])
+    apart = np.abs(places[:, None] - places[None, :]).max(axis=2) + np.eye(len(new))
     assert apart.min() > 0.01
     assert [trial.decision.pending for trial in batch] == list(range(8))
 

@@ -275,6 +275,15 @@ def test_paths_have_the_posterior_mean_and_covariance(kernel: str, scale: float)
     assert (error <= 5 * products.std(axis=0) / np.sqrt(len(draws))).all()
 
 
+@pytest.mark.parametrize("mean", [None, 0.25])
+@pytest.mark.parametrize("scale", [1.0, 2.5])
+def test_a_path_knows_its_values_at_the_data(mean: float | None, scale: float) -> None:
+    dense = problem("mixed", mean, "everything")
+    gp = GP.of(dense.collapsed(), dense.hyper).add(dense.x[0], 0.3)
+    path = gp.sample_path(np.random.default_rng(5), 64, scale)
+    assert apart(path.at_data, path(gp.data.x)) <= 1e-9
+
+
 @pytest.mark.parametrize("kernel", ["se", "matern52", "mixed"])
 def test_path_is_one_function_with_a_slope(kernel: str) -> None:
     dense = problem(kernel, 0.25)

@@ -135,6 +135,18 @@ def test_slope_in_x(kernel: Kernel) -> None:
         assert apart(slope[q, :3], slopes(along, x[q, :3], 1e-4)) <= 1e-7
 
 
+def test_scales_are_finite_where_there_are_slopes(kernel: Kernel) -> None:
+    x, z = points(4, 6), points(5, 7)
+    pulled = kernel.gram_dx(x, z, np.ones((6, 7)))
+    np.testing.assert_array_equal(np.isfinite(kernel.scales(5)), np.abs(pulled).max(axis=0) > 0)
+
+
+def test_the_shortest_scale_counts() -> None:
+    rough, smooth = Matern((0.1, 0.9), (0, 2)), SE((0.5, 0.5), (0, 1))
+    for both in (Product((rough, smooth)), Sum((smooth, rough))):
+        np.testing.assert_array_equal(both.scales(4), [0.1, 0.5, 0.9, inf])
+
+
 def test_slopes_stay_finite_at_the_data(kernel: Kernel) -> None:
     """Where two points coincide a rough kernel has no derivative; it must not have a NaN either."""
     x = points(7, 6)

@@ -1,5 +1,7 @@
 """One call, here and on executors; whatever happens, what was told is kept."""
 
+import itertools
+import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
@@ -115,6 +117,81 @@ def test_progress_shows_the_best_and_the_regret(capsys: pytest.CaptureFixture[st
     assert "regret" in text
     nr.minimize(lambda params: -bump(params), SPACE, 5, progress=True)
     assert "regret" not in capsys.readouterr().err
+
+
+def test_a_line_that_was_begun_is_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where the run ends early: what the shell prints next must not be glued to it."""
+
+    def objective(params: dict[str, nr.Scalar]) -> float:
+        calls.append(params)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return bump(params)
+
+    calls: list[dict[str, nr.Scalar]] = []
+    nr.maximize(objective, SPACE, 9, progress=True)
+    assert capsys.readouterr().err.endswith("\n")
+
+
+def test_ctrl_c_while_the_next_trial_is_thought_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = nr.Optimizer.ask
+
+    def interrupted(self: nr.Optimizer) -> nr.Trial:
+        if self.asked == 4:
+            raise KeyboardInterrupt
+        return asked(self)
+
+    monkeypatch.setattr(nr.Optimizer, "ask", interrupted)
+    result = nr.maximize(bump, SPACE, 9)
+    assert result.interrupted
+    assert len(result.values) == 4
+
+
+def test_results_that_are_there_when_another_fails_are_kept() -> None:
+    arrived = threading.Event()
+
+    def objective(params: dict[str, nr.Scalar]) -> float:
+        number = next(numbers)
+        if number == 1:  # fails once the other one of the batch is there
+            arrived.wait(10)
+            raise OSError("the line is dead")
+        return bump(params)
+
+    def release(opt: nr.Optimizer, trial: nr.Trial, value: float) -> None:
+        if trial.number >= 3:
+            arrived.set()
+
+    numbers = itertools.count()
+    with ThreadPoolExecutor(2) as pool, pytest.raises(OSError, match="dead") as caught:
+        nr.maximize(objective, SPACE, 20, executor=pool, callbacks=[release])
+    result = caught.value.result
+    assert len(result.values) >= 3
+    assert result.optimizer.pending == []
+    assert {row.status for row in result.history} <= {"told", "abandoned"}
+
+
+def test_an_executor_that_refuses_is_an_error_with_a_result() -> None:
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()
+    with pytest.raises(RuntimeError) as caught:
+        nr.maximize(bump, SPACE, 5, executor=pool)
+    assert len(caught.value.result.values) == 0
+    assert caught.value.result.optimizer.pending == []
+
+
+def test_a_callback_that_fails_is_the_user_s_to_see() -> None:
+    def fail(opt: nr.Optimizer, trial: nr.Trial, value: float) -> None:
+        raise LookupError("no such dashboard")
+
+    with pytest.raises(LookupError) as caught:
+        nr.maximize(bump, SPACE, 5, callbacks=[fail])
+    assert len(caught.value.result.values) == 1  # the result itself was told
+
+
+@pytest.mark.parametrize("workers", [0, -1])
+def test_workers_that_can_t_be(workers: int) -> None:
+    with ThreadPoolExecutor(1) as pool, pytest.raises(nr.ConfigError, match=str(workers)):
+        nr.maximize(bump, SPACE, 5, executor=pool, workers=workers)
 
 
 def test_a_function_is_needed() -> None:

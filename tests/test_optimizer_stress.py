@@ -55,6 +55,7 @@ class AnyOrder(RuleBasedStateMachine):
         design=st.sampled_from(DESIGNS),
         direction=st.sampled_from(["maximize", "minimize"]),
         budget=st.integers(1, 12),
+        n0=st.integers(1, 4),
         seed=st.integers(0, 9),
     )
     def start(self, space: str, budget: int, policy: str, **options: Any) -> None:
@@ -159,7 +160,7 @@ class AnyOrder(RuleBasedStateMachine):
 
 def test_any_order() -> None:
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        AnyOrder, settings=settings(max_examples=30, stateful_step_count=14, deadline=None)
+        AnyOrder, settings=settings(max_examples=60, stateful_step_count=16, deadline=None)
     )
 
 
@@ -287,6 +288,30 @@ def test_other_policies_don_t_mind_units_either(policy: str) -> None:
     plain = run(1.0, 0.0)
     np.testing.assert_allclose(run(1e-9, 0.0), plain, atol=1e-3)
     np.testing.assert_allclose(run(250.0, -1e4), plain, atol=1e-3)
+
+
+def test_sentences_say_what_the_numbers_say() -> None:
+    """One of each kind, word for word."""
+    told_often = nr.Decision("resample", "eic", 7, mean=1.25, sd=0.125, tried=12)
+    assert str(told_often) == (
+        "sampled again (tried 12 times before, expected 1.25 ± 0.125): "
+        "no new point is worth more than another look at it with 7 left"
+    )
+    under_way = nr.Decision("resample", "eic", 7, mean=1.25, sd=0.125, merged=True)
+    assert "its first result is under way" in str(under_way)
+    assert "the best new point can't be told from it" in str(under_way)
+    gains = {"expected_improvement": 0.0214, "expected_loss": 0.4}
+    explored = nr.Decision("explore", "eic", 140, **gains)
+    assert str(explored) == (
+        "explored: expected gain 0.0214 a step over the 140 that remain, "
+        "against an expected loss of 0.4"
+    )
+    moved = nr.Decision("exploit", "eic", 3, mean=2.0, sd=0.5, incumbent=1.75, **gains)
+    assert str(moved).startswith("moved: expected 2 ± 0.5, no worse than the best so far (1.75); ")
+    spent = nr.Decision("exhausted", "eic", 0, mean=2.0, sd=0.5)
+    assert str(spent) == "budget spent: the best point so far, expected 2 ± 0.5"
+    with pytest.raises(nr.StorageError, match="whim"):
+        nr.Decision.from_json({"reason": "whim", "policy": "eic", "remaining": 3})
 
 
 # --- what it leaves behind ------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.random import Generator
@@ -51,6 +51,7 @@ class Situation:
             mu, _ = gp.posterior(x[None, :])
             gp = gp.add(x, float(mu[0]))
 
+        @cache  # a decision and its explanation count from the same incumbent
         def domain_best() -> float:
             found = maximise(mean_score(gp), self.space, gp.data.x[:rows], self.rng)
             return float(found.value)

@@ -88,14 +88,15 @@ def _exploit(d: Decision) -> str:
 
 
 def _resample(d: Decision) -> str:
-    times = "once" if d.tried == 1 else f"{d.tried} times"
+    tried = {0: "its first result is under way", 1: "tried once before"}
+    times = tried.get(d.tried, f"tried {d.tried} times before")
     why = (
         "the best new point can't be told from it"
         if d.merged
         else "no new point is worth more than another look at it"
     )
     return (
-        f"sampled again (tried {times} before, expected {_short(d.mean)} ± {_short(d.sd)}): {why}"
+        f"sampled again ({times}, expected {_short(d.mean)} ± {_short(d.sd)}): {why}"
         f" with {d.remaining} left"
     )
 

@@ -159,7 +159,8 @@ class GP:
 
     @classmethod
     def of(cls, data: Data, hyper: Hyper) -> GP:
-        return cls(data, hyper, Factor.of(hyper.kernel.gram(data.x), hyper.noise(data)))
+        factor = Factor.of(hyper.kernel.gram(data.x), hyper.noise(data), inverted=True)
+        return cls(data, hyper, factor)
 
     @property
     def omega(self) -> float:
@@ -243,10 +244,14 @@ class GP:
         """
         basis = self.hyper.kernel.features(rng, features)
         coefficients = rng.standard_normal(features) / sqrt(features)
-        noise = np.sqrt(self.hyper.noise(self.data)) * rng.standard_normal(len(self.data))
-        drawn = basis(self.data.x)[0] @ coefficients + noise
+        noise = self.hyper.noise(self.data)
+        error = np.sqrt(noise) * rng.standard_normal(len(self.data))
+        drawn = basis(self.data.x)[0] @ coefficients + error
         wide = self.omega * scale
-        return Path(self, basis, wide * coefficients, self.alpha - wide * self.factor.solve(drawn))
+        correction = self.alpha - wide * self.factor.solve(drawn)
+        # As in `at_data`, K = C - D: what the prior adds at the data, its correction takes away.
+        at_data = self.data.y - wide * error - (noise + self.factor.jitter) * correction
+        return Path(self, basis, wide * coefficients, correction, at_data)
 
     # -- how well it fits --------------------------------------------------------------------------
 
@@ -296,6 +301,7 @@ class Path:
     basis: Features
     coefficients: Array
     correction: Array
+    at_data: Array  # its values at the rows of the data
 
     def __call__(self, x: Array) -> Array:
         k = self.gp.hyper.kernel.gram(x, self.gp.data.x)

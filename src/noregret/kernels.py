@@ -62,6 +62,10 @@ class Kernel(ABC):
     def diag(self, x: Array) -> Array:
         return np.ones(len(x))
 
+    def scales(self, dim: int) -> Array:
+        """Per column, the distance over which the kernel changes; infinite where it is flat."""
+        return np.full(dim, np.inf)
+
     def gram_dtheta(self, x: Array, weights: Array) -> Array:
         """sum_ij W_ij dK_ij/dtheta."""
         return self.gram_vjp(x)[1](weights)
@@ -169,6 +173,11 @@ class Radial(Kernel):
             return self._spread(pulled / np.asarray(self.lengthscales), x)
 
         return k, pullback
+
+    def scales(self, dim: int) -> Array:
+        out = np.full(dim, np.inf)
+        out[list(range(dim) if self.columns is None else self.columns)] = self.lengthscales
+        return out
 
     def _spread(self, mine: Array, x: Array) -> Array:
         """A gradient in this kernel's columns, as one in all columns."""
@@ -376,6 +385,9 @@ class Product(Kernel):
     def cross_vjp(self, x: Array, z: Array) -> tuple[Array, Pullback]:
         return _product(*zip(*(part.cross_vjp(x, z) for part in self.parts), strict=True))
 
+    def scales(self, dim: int) -> Array:
+        return _shortest(self.parts, dim)
+
     def features(self, rng: Generator, count: int) -> Features:
         makers = [part.features(rng, count) for part in self.parts]
         return lambda x: _product(*zip(*(make(x) for make in makers), strict=True))
@@ -422,6 +434,9 @@ class Sum(Kernel):
     def _mean(self, terms: Sequence[Array]) -> Array:
         return np.asarray(sum(w * term for w, term in zip(self.weights, terms, strict=True)))
 
+    def scales(self, dim: int) -> Array:
+        return _shortest(self.parts, dim)
+
     def features(self, rng: Generator, count: int) -> Features:
         """Each feature belongs to one part, drawn by weight."""
         owner = rng.choice(len(self.parts), size=count, p=self.weights)
@@ -442,6 +457,10 @@ def _some(parts: Sequence[Kernel]) -> tuple[Kernel, ...]:
     if not parts:
         raise ConfigError(f"parts: need at least one kernel, got {parts!r}")
     return tuple(parts)
+
+
+def _shortest(parts: Sequence[Kernel], dim: int) -> Array:
+    return np.asarray(np.min([part.scales(dim) for part in parts], axis=0))
 
 
 def _with_parts(parts: tuple[Kernel, ...], theta: Array) -> tuple[Kernel, ...]:

@@ -24,12 +24,14 @@ from noregret.space import Space
 _ENUMERATE, _ENUMERATE_WORK = 2048, 400_000  # finite spaces of either size are searched completely
 _GLOBAL, _GLOBAL_WORK = (256, 2048), 60_000  # points over the cube: fewer where each costs more
 # Many climb a little, few climb to the top: starts, strength of the barrier, iterations.
-_STAGES = ((40, 1e-2, 3), (5, 3e-4, 12))
+_STAGES = ((40, 1e-2, 3), (5, 6e-4, 9))
 _CELLS = 8  # a side, of the grid that tells starts apart
 _FLAT = 1e-7  # a gain (of log EI, as a rule) that is not worth another step
 # Where columns are discrete: points to move from, moves at random, rounds of neighbours, and the
 # climb of what is continuous after each.
-_CENTERS, _JUMPS, _ROUNDS, _TOUCH = 8, 128, 12, (4, 3e-4, 6)
+_CENTERS, _JUMPS, _ROUNDS, _TOUCH = 8, 128, 12, (4, 6e-4, 5)
+_SCALES = 0.02, 1.0  # between which the length-scales are believed
+_FIRST, _LONGEST = 0.15, 0.25  # steps: the first, in length-scales; any, of the range
 _CLOSE = 0.05  # the largest difference, in any column, of points that may count as the same
 
 
@@ -150,7 +152,7 @@ def _ascend(
     """Projected BFGS ascent of all rows at once; each keeps its own curvature and step."""
     value, slope = score.ascend(x, barrier)
     slope = slope * movable
-    curvature = _Curvature(*x.shape)
+    curvature = _Curvature(len(x), np.clip(score.scales(x.shape[1]), *_SCALES))
     step = np.ones(len(x))
     for _ in range(iterations):
         blocked = np.where(slope < 0.0, x <= 0.0, x >= 1.0)
@@ -159,8 +161,8 @@ def _ascend(
         longest = np.abs(direction).max(axis=1)
         if _dot(direction, free).max() < _FLAT:
             break
-        direction *= (step * np.minimum(1.0, 0.25 / np.maximum(longest, 1e-300)))[:, None]
-        new = np.clip(x + direction, 0.0, 1.0)
+        direction *= (step * np.minimum(1.0, _LONGEST / np.maximum(longest, 1e-300)))[:, None]
+        new = np.minimum(np.maximum(x + direction, 0.0), 1.0)
         moved = new - x
         new_value, new_slope = score.ascend(new, barrier)
         new_slope = new_slope * movable
@@ -175,31 +177,35 @@ def _ascend(
 
 
 def _dot(a: Array, b: Array) -> Array:
-    return np.asarray(np.einsum("ki,ki->k", a, b))
+    return np.asarray(np.vecdot(a, b))
 
 
 class _Curvature:
-    """What BFGS knows of each row: an inverse Hessian, or nothing yet."""
+    """What BFGS knows of each row: an inverse Hessian, or nothing yet but the length-scales."""
 
-    def __init__(self, count: int, dim: int) -> None:
-        self.inverse = np.zeros((count, dim, dim))
+    def __init__(self, count: int, scales: Array) -> None:
+        self.inverse = np.zeros((count, len(scales), len(scales)))
         self.fresh = np.ones(count, dtype=bool)
-        self.eye = np.eye(dim)
+        self.scales = scales
 
     def step(self, slope: Array) -> Array:
         """Newton's step where it is known to lead uphill, a short one along the slope elsewhere."""
-        steepest = slope * (0.05 / np.maximum(np.abs(slope).max(axis=1), 1e-300))[:, None]
+        scaled = slope * self.scales
+        length = _FIRST / np.maximum(np.abs(scaled).max(axis=1), 1e-300)
+        steepest = scaled * self.scales * length[:, None]
         newton = (self.inverse @ slope[:, :, None])[:, :, 0]
         return np.where((_dot(newton, slope) > 0.0)[:, None], newton, steepest)
 
     def learn(self, better: NDArray[np.bool_], s: Array, y: Array) -> None:
         """The update from steps s and the fall y of the slope, for the rows that moved uphill."""
-        along, square = _dot(s, y), _dot(y, y)
-        good = better & (along > 1e-10 * np.sqrt(square * _dot(s, s) + 1e-300))
+        along = _dot(s, y)
+        good = better & (along > 1e-10 * np.sqrt(_dot(y, y) * _dot(s, s) + 1e-300))
         rho = np.divide(1.0, along, out=np.zeros_like(along), where=good)
         start = good & self.fresh
         if start.any():
-            self.inverse[start] = self.eye * (along[start] / square[start])[:, None, None]
+            scaled = y[start] * self.scales
+            size = along[start] / _dot(scaled, scaled)
+            self.inverse[start] = np.diag(self.scales**2) * size[:, None, None]
             self.fresh[start] = False
         hy = (self.inverse @ y[:, :, None])[:, :, 0]
         w = rho[:, None] * ((0.5 * (1.0 + rho * _dot(y, hy)))[:, None] * s - hy)

@@ -62,6 +62,10 @@ class Score(ABC):
         """How many terms a value sums over: the search tries fewer points where each costs more."""
 
     @abstractmethod
+    def scales(self, dim: int) -> Array:
+        """Per column, the distance over which the score changes: what a step is measured by."""
+
+    @abstractmethod
     def __call__(self, x: Array) -> tuple[Array, Array]:
         """Values and slacks at the rows of x."""
 
@@ -95,6 +99,9 @@ class PosteriorScore(Score):
     @property
     def width(self) -> int:
         return len(self.gp.data)
+
+    def scales(self, dim: int) -> Array:
+        return self.gp.hyper.kernel.scales(dim)
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
         return self._weigh(*self.gp.posterior(x))
@@ -135,11 +142,14 @@ class PathScore(Score):
     def width(self) -> int:
         return len(self.path.coefficients) + len(self.path.correction)
 
+    def scales(self, dim: int) -> Array:
+        return self.path.gp.hyper.kernel.scales(dim)
+
     def __call__(self, x: Array) -> tuple[Array, Array]:
         return self.path(x), np.full(len(x), np.inf)
 
     def at_rows(self, count: int) -> tuple[Array, Array]:
-        return self(self.path.gp.data.x[:count])
+        return self.path.at_data[:count], np.full(count, np.inf)
 
     def ascend(self, x: Array, barrier: float) -> tuple[Array, Array]:
         return self.path.with_gradient(x)

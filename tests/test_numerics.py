@@ -196,10 +196,11 @@ def test_factor_adds_a_diagonal_without_touching_the_matrix() -> None:
     assert np.array_equal(dense, kept)
 
 
-def test_empty_factor_can_grow() -> None:
+@pytest.mark.parametrize("inverted", [False, True])
+def test_empty_factor_can_grow(inverted: bool) -> None:
     rng = np.random.default_rng(0)
     dense = spd(rng, 40)
-    factor = Factor.of(np.zeros((0, 0)))
+    factor = Factor.of(np.zeros((0, 0)), inverted=inverted)
     for i in range(40):
         factor = factor.append(dense[:i, i], float(dense[i, i]))
     check(factor, dense, rng)
@@ -217,14 +218,14 @@ def histories(draw: st.DrawFn) -> tuple[int, int, list[tuple[str, int, float]]]:
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
-@given(histories(), st.booleans())
+@given(histories(), st.booleans(), st.booleans())
 def test_any_history_equals_a_fresh_factor(
-    history: tuple[int, int, list[tuple[str, int, float]]], forked: bool
+    history: tuple[int, int, list[tuple[str, int, float]]], forked: bool, inverted: bool
 ) -> None:
     seed, start, steps = history
     rng = np.random.default_rng(seed)
     dense = spd(rng, start) if start else np.zeros((0, 0))
-    versions = [(Factor.of(dense), dense)]
+    versions = [(Factor.of(dense, inverted=inverted), dense)]
     for kind, choice, amount in steps:
         # A fork starts from any earlier version, whose buffer later ones may have written to.
         factor, dense = versions[choice % len(versions)] if forked else versions[-1]
@@ -248,7 +249,7 @@ def test_any_history_equals_a_fresh_factor(
             dense[index, index] += delta
             factor = factor.shift_diagonal(index, delta)
         if factor.worn:  # as the GP does
-            factor = Factor.of(dense)
+            factor = Factor.of(dense, inverted=inverted)
         versions.append((factor, dense))
     # All of them, the oldest too: none may have been disturbed by what came after.
     for factor, dense in versions:
@@ -256,10 +257,12 @@ def test_any_history_equals_a_fresh_factor(
         assert factor.jitter == 0.0
 
 
-def test_two_successors_of_one_parent_do_not_meet() -> None:
+@pytest.mark.parametrize("inverted", [False, True])
+def test_two_successors_of_one_parent_do_not_meet(inverted: bool) -> None:
     rng = np.random.default_rng(3)
     dense = spd(rng, 30)
-    parent = Factor.of(dense[:20, :20]).append(dense[:20, 20], float(dense[20, 20]))
+    start = Factor.of(dense[:20, :20], inverted=inverted)
+    parent = start.append(dense[:20, 20], float(dense[20, 20]))
     one = parent
     for i in range(21, 30):
         one = one.append(dense[:i, i], float(dense[i, i]))
@@ -277,10 +280,12 @@ def test_two_successors_of_one_parent_do_not_meet() -> None:
     check(three, shifted, rng)
 
 
-def test_a_copy_owns_its_buffer() -> None:
+@pytest.mark.parametrize("inverted", [False, True])
+def test_a_copy_owns_its_buffer(inverted: bool) -> None:
     rng = np.random.default_rng(4)
     dense = spd(rng, 12)
-    parent = Factor.of(dense[:10, :10]).append(dense[:10, 10], float(dense[10, 10]))
+    start = Factor.of(dense[:10, :10], inverted=inverted)
+    parent = start.append(dense[:10, 10], float(dense[10, 10]))
     twin = pickle.loads(pickle.dumps(parent))
     other = copy.deepcopy(parent)
     grown = parent.append(dense[:11, 11], float(dense[11, 11]))
@@ -321,9 +326,13 @@ def test_worn_after_many_corrections_and_after_a_delicate_one() -> None:
     assert not Factor.of(np.eye(2)).shift_diagonal(0, -0.5).worn
 
 
-def test_an_entry_that_grew_makes_room_for_a_row_the_old_matrix_had_none_for() -> None:
+@pytest.mark.parametrize("inverted", [False, True])
+def test_an_entry_that_grew_makes_room_for_a_row_the_old_matrix_had_none_for(
+    inverted: bool,
+) -> None:
     rng = np.random.default_rng(7)
-    factor = Factor.of(np.eye(2)).shift_diagonal(0, 3.0).append(np.array([1.9, 0.0]), 1.0)
+    start = Factor.of(np.eye(2), inverted=inverted)
+    factor = start.shift_diagonal(0, 3.0).append(np.array([1.9, 0.0]), 1.0)
     dense = np.array([[4.0, 0.0, 1.9], [0.0, 1.0, 0.0], [1.9, 0.0, 1.0]])
     check(factor, dense, rng)
     assert factor.jitter == 0.0

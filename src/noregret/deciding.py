@@ -16,6 +16,8 @@ from noregret.policies import Context, Policy, mean_score
 from noregret.space import Space
 from noregret.surrogate import Fitted, Surrogate
 
+_DRAWS = 256  # and their opposites, to see how results under way may turn out
+
 
 @dataclass(frozen=True, eq=False)
 class Situation:
@@ -66,7 +68,23 @@ class Situation:
             rng=self.rng,
             draw=lambda: draw(self.space, self.rng),
             domain_best=domain_best,
+            promised=self._promised(gp) if self.waiting else -np.inf,
         )
+
+    def _promised(self, after: GP) -> float:
+        """E max of the posterior means at the best point and at those under way, once these are in.
+
+        `after` has them told as expected: by how much their covariance shrinks is how far their
+        means will move.  Each alone is expected to stay where it is, but the best of many is not.
+        """
+        before = self.gp
+        best = int(np.argmax(before.at_data[0]))
+        x = np.unique(np.vstack([before.data.x[best], *self.waiting]), axis=0)
+        moves = before.hyper.omega2 * (before.covariance(x) - after.covariance(x))
+        variance, axes = np.linalg.eigh(0.5 * (moves + moves.T))
+        draws = np.random.default_rng(0).standard_normal((_DRAWS, len(x)))
+        moved = np.vstack([draws, -draws]) * np.sqrt(np.maximum(variance, 0.0)) @ axes.T
+        return float((before.posterior(x)[0] + moved).max(axis=1).mean())
 
     def decide(self, plain: Decision) -> tuple[Array, Decision]:
         """The next point, and `plain` with the reason and the numbers behind it."""

@@ -42,6 +42,7 @@ class Context:
     rng: Generator  # this decision's own
     draw: Callable[[], Array]  # a point drawn uniformly from the space
     domain_best: Callable[[], float]  # max of the posterior mean over the space, when asked for
+    promised: float = -np.inf  # the best posterior mean to expect once pending results are in
 
     @property
     def dim(self) -> int:
@@ -200,9 +201,9 @@ def incumbent(context: Context, kind: Incumbent, beta: float = 0.9) -> float:
         return context.best_observation
     if kind == "domain":
         return context.domain_best()
-    mu, sigma = context.gp.at_data  # pending points too: what is under way need not be sought again
-    if kind == "mean":
-        return float(mu.max())
+    mu, sigma = context.gp.at_data
+    if kind == "mean":  # what is under way need not be sought again
+        return max(float(mu.max()), context.promised)
     return float((mu - ndtri(beta) * context.gp.omega * sigma).max())
 
 

@@ -1,0 +1,61 @@
+"""What is under way is counted on, as far as one may."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import noregret as nr
+from noregret.deciding import Situation
+
+Array = NDArray[np.float64]
+PLANE = nr.Space({"x": nr.Float(0.0, 1.0), "y": nr.Float(0.0, 1.0)})
+
+
+def situation(waiting: list[Array]) -> Situation:
+    """Twelve results, and these points under way."""
+    opt = nr.Optimizer(PLANE, 100, n0=12, seed=3)
+    rng = np.random.default_rng(3)
+    for trial in opt.ask(12):
+        x = PLANE.encode(trial.params)
+        opt.tell(trial, float(np.sin(5 * x[0]) + np.cos(4 * x[1]) + 0.1 * rng.standard_normal()))
+    for x in waiting:
+        opt.adopt(PLANE.decode(x))
+    return opt._situation()
+
+
+def best_point() -> Array:
+    alone = situation([])
+    return np.asarray(alone.gp.data.x[alone.context.incumbent_row])
+
+
+def test_with_nothing_under_way_nothing_is_promised() -> None:
+    assert situation([]).context.promised == -np.inf
+
+
+def test_another_look_at_the_best_point_promises_no_better_one() -> None:
+    here = situation([best_point()] * 3)
+    assert here.context.promised == pytest.approx(here.gp.at_data[0].max(), abs=1e-9)
+
+
+@pytest.mark.parametrize("count", [1, 4, 12])
+def test_what_is_promised_is_the_best_mean_once_results_are_in(count: int) -> None:
+    """Against results drawn from the posterior and told one after the other."""
+    waiting = list(np.random.default_rng(count).random((count, 2)))
+    here = situation(waiting)
+    looked_at = np.vstack([best_point(), *waiting])
+    rng, best = np.random.default_rng(0), []
+    for _ in range(400):
+        gp = here.gp
+        for x in waiting:
+            mu, sigma = gp.posterior(x[None, :])
+            sd = np.sqrt((gp.omega * float(sigma[0])) ** 2 + gp.noise_sd**2)
+            gp = gp.add(x, float(mu[0]) + sd * rng.standard_normal())
+        best.append(gp.posterior(looked_at)[0].max())
+    error = np.std(best) * np.sqrt(1 / 400 + 1 / 512)
+    assert abs(here.context.promised - np.mean(best)) < 4 * error
+    assert here.context.promised > here.gp.at_data[0].max()
+
+
+def test_improvement_counts_from_what_is_promised() -> None:
+    here = situation(list(np.random.default_rng(1).random((6, 2))))
+    assert here.policy.xi(here.context) == here.context.promised

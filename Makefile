@@ -5,14 +5,20 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 READY_INTEGRATIONS := $(VENV)/.ready-integrations
 
-.PHONY: run test test-all test-integrations lint types bench clean
+.PHONY: run demo test test-all test-integrations lint types bench clean
 .DELETE_ON_ERROR:
 
 # Matrices are small here: a second BLAS thread waits more than it works, and worse on a busy machine.
 export OMP_NUM_THREADS ?= 1
 
 run: $(READY)
+	rm -f live_demo.sqlite*
+	$(BIN)/noregret tune examples/live_demo.py --budget 120 --study recommender --storage live_demo.sqlite
 	$(BIN)/python examples/live_demo.py
+
+# The service and a simulated live system; open the address that it prints.
+demo: $(READY)
+	$(BIN)/python examples/service_demo.py
 
 test: lint types
 	$(BIN)/python -m pytest -q -m "not slow and not integration"

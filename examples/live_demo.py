@@ -1,7 +1,12 @@
 """Tune a simulated recommender while it serves customers, and see what the tuning costs.
 
 Every evaluation is a day on which 2,000 customers see one setting, and the click-through rate of
-that day is all that comes back.  Run it with `make run`; it writes live_demo.png.
+that day is all that comes back.  `make run` tunes it from the command line,
+
+    noregret tune examples/live_demo.py --budget 120 --study recommender --storage live_demo.sqlite
+
+and then runs this file, which tells from the study's log what was tried and why, compares that with
+other ways to spend the same days, and writes live_demo.png.
 """
 
 from __future__ import annotations
@@ -14,8 +19,9 @@ import noregret as nr
 from noregret.plotting import plot_decisions, plot_regret
 
 DAYS, CUSTOMERS, SEEDS = 120, 2000, 3
+STORAGE, STUDY = "live_demo.sqlite", "recommender"
 
-SPACE = nr.Space(
+space = nr.Space(
     {
         "ranker": nr.Categorical(["popular", "collaborative", "hybrid"]),
         "half_life_days": nr.Float(0.5, 60.0, log=True),  # how fast old clicks are forgotten
@@ -52,35 +58,36 @@ def serve(params: dict[str, nr.Scalar], rng: np.random.Generator) -> float:
     return 100.0 * rng.binomial(CUSTOMERS, click_rate(params)) / CUSTOMERS
 
 
-def run(policy: str | nr.Policy, seed: int, progress: bool = False) -> nr.Result:
+_customers_of_today = np.random.default_rng([0, 1])
+
+
+def objective(params: dict[str, nr.Scalar]) -> float:
+    """What `noregret tune` calls: one day with this setting."""
+    return serve(params, _customers_of_today)
+
+
+def run(policy: str | nr.Policy, seed: int) -> nr.Optimizer:
     rng = np.random.default_rng([seed, 1])
-    return nr.maximize(
-        lambda params: serve(params, rng),
-        SPACE,
-        DAYS,
-        policy=policy,
-        seed=seed,
-        progress=progress,
-        f_star=100.0 * best_rate() if progress else None,
-    )
+    found = nr.maximize(lambda params: serve(params, rng), space, DAYS, policy=policy, seed=seed)
+    return found.optimizer
 
 
-def regret(result: nr.Result) -> np.ndarray:
+def regret(tuned: nr.Optimizer) -> np.ndarray:
     """Clicks lost each day against the best setting."""
-    rates = np.array([click_rate(trial.params) for trial in result.optimizer.trials])
+    rates = np.array([click_rate(trial.params) for trial in tuned.trials])
     return CUSTOMERS * (best_rate() - rates)
 
 
-def show(result: nr.Result) -> None:
+def show(tuned: nr.Optimizer) -> None:
     print("\nWhat was tried, and why (day by day, shortened):")
-    rows = result.history
+    rows = tuned.history()
     for row in [*rows[:4], *rows[10:60:7], *rows[-2:]]:
         values = " ".join(
             f"{value:.3g}" if isinstance(value, float) else str(value)
             for value in row.params.values()
         )
         print(f"  {row.number:4d}  {values:<30} -> {row.value:5.2f} %   {row.decision}")
-    best = result.best
+    best = tuned.best()
     print(
         f"\nRecommended: {best.params}\n"
         f"  click-through {best.mean:.2f} % (95 %: {best.low:.2f} to {best.high:.2f}),"
@@ -90,7 +97,7 @@ def show(result: nr.Result) -> None:
     )
 
 
-def compare(first: nr.Result) -> dict[str, np.ndarray]:
+def compare(first: nr.Optimizer) -> dict[str, np.ndarray]:
     """Clicks lost under other ways to spend the same days."""
     rivals: dict[str, str | nr.Policy] = {
         "noregret (EIC)": "eic",
@@ -103,8 +110,8 @@ def compare(first: nr.Result) -> dict[str, np.ndarray]:
     for done, (name, seed) in enumerate((n, s) for n in rivals for s in range(SEEDS)):
         sys.stderr.write(f"\rcomparing: {done + 1}/{total} runs ")
         sys.stderr.flush()
-        result = first if (name, seed) == ("noregret (EIC)", 0) else run(rivals[name], seed)
-        lost[name].append(regret(result))
+        tuned = first if (name, seed) == ("noregret (EIC)", 0) else run(rivals[name], seed)
+        lost[name].append(regret(tuned))
     sys.stderr.write("\n")
     curves = {name: np.array(runs) for name, runs in lost.items()}
     kept = CUSTOMERS * (best_rate() - click_rate(TODAY))
@@ -113,8 +120,8 @@ def compare(first: nr.Result) -> dict[str, np.ndarray]:
 
 
 def main() -> None:
-    print(f"Tuning a recommender over {DAYS} days of {CUSTOMERS} customers each.")
-    first = run("eic", 0, progress=True)
+    with nr.Study.open(STORAGE, STUDY, read_only=True) as study:
+        first = study.snapshot().optimizer
     show(first)
     curves = compare(first)
     print(f"\nClicks lost in {DAYS} days against the best setting (mean of {SEEDS} runs):")
@@ -126,7 +133,7 @@ def main() -> None:
     figure = Figure(figsize=(12, 4.5), layout="constrained")
     left, right = figure.subplots(1, 2)
     plot_regret(curves, left).set(ylabel="clicks lost so far", xlabel="day")
-    plot_decisions(first.optimizer, right).set(ylabel="click-through of the day, %", xlabel="day")
+    plot_decisions(first, right).set(ylabel="click-through of the day, %", xlabel="day")
     figure.savefig("live_demo.png", dpi=110)
     print("\nThe picture is in live_demo.png.")
 

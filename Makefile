@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 READY_INTEGRATIONS := $(VENV)/.ready-integrations
+READY_PEERS := $(VENV)/.ready-peers
 
-.PHONY: run demo test test-all test-integrations lint types bench clean
+.PHONY: run demo test test-all test-integrations lint types bench bench-peers clean
 .DELETE_ON_ERROR:
 
 # Matrices are small here: a second BLAS thread waits more than it works, and worse on a busy machine.
@@ -40,6 +41,11 @@ types: $(READY)
 # One thread: the bars are ratios to LAPACK's own time on one core.
 bench: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/core_speed.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/ask_speed.py
+
+# Days on one core; it goes on where it stopped: make bench-peers PEERS="--jobs 2 --limit-minutes 60"
+bench-peers: $(READY_PEERS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.peers $(PEERS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
@@ -54,4 +60,8 @@ $(READY): pyproject.toml
 $(READY_INTEGRATIONS): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[botorch,optuna,ray,dask]' optuna-integration ax-platform
+	touch $@
+
+$(READY_PEERS): $(READY_INTEGRATIONS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check bayesian-optimization scikit-optimize
 	touch $@

@@ -26,7 +26,7 @@ LAYERS = [
     {"plotting", "databases"},
     {"journal", "settings"},
     {"study"},
-    {"tuning", "report"},
+    {"tuning", "report", "client"},
     {"experiments", "integrations", "service"},
     {"cli", "__main__"},
 ]

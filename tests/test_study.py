@@ -288,6 +288,25 @@ def test_abandon_by_age(study: Study) -> None:
         study.abandon_older_than(-1)
 
 
+@pytest.mark.parametrize("age", [float("nan"), float("inf"), -1.0, timedelta(seconds=-1)])
+def test_an_age_that_can_t_be(study: Study, age: Any) -> None:
+    study.ask()
+    with pytest.raises(nr.ConfigError, match="age"):
+        study.abandon_older_than(age)
+
+
+def test_nothing_is_older_than_there_are_dates(study: Study) -> None:
+    study.ask()
+    for age in (1e11, 1e15, timedelta.max):
+        assert study.abandon_older_than(age) == []
+
+
+def test_the_key_of_a_batch_is_no_other_s(study: Study) -> None:
+    first, second = study.ask(2, key="k")
+    assert study.ask(key="k +1").number == 2
+    assert study.ask(2, key="k") == [first, second]
+
+
 def test_extend(study: Study, storage: str) -> None:
     study.ask(3)
     with Study.open(storage, "s") as other:

@@ -125,7 +125,7 @@ def ask(
             print(_assignments(trial))
         return
     if as_json:
-        answers = [_trial(trial) for trial in trials]
+        answers = [report.trial_json(trial) for trial in trials]
         _print_json(answers[0] if n == 1 else answers)
         return
     for trial in trials:
@@ -370,6 +370,27 @@ def reproduce(
     )
 
 
+@app.command()
+def serve(
+    storage: Storage = DEFAULT,
+    host: Annotated[str, typer.Option(help="Where to listen; this machine only.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 for any that is free.")] = 8080,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="A token a line, after the word read-only or read-write."),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen elsewhere although there are no tokens.")
+    ] = False,
+) -> None:
+    """The studies of a storage over HTTP, with a page to watch them; until Ctrl-C."""
+    from noregret.service.app import serve as run
+    from noregret.service.auth import Tokens
+
+    tokens = Tokens() if token_file is None else Tokens.from_file(token_file)
+    run(storage, host, port, tokens, insecure)
+
+
 # --- small things ---------------------------------------------------------------------------------
 
 
@@ -397,11 +418,6 @@ def _json(what: str, text: str) -> Any:
 
 def _space(text: str) -> Space:
     return Space.from_json(_json("space", text))
-
-
-def _trial(trial: Trial) -> dict[str, Any]:
-    said = {"sentence": str(trial.decision)} | trial.decision.to_json()
-    return {"number": trial.number, "params": trial.params, "decision": said}
 
 
 def _check_shell_names(space: Space) -> None:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from noregret.decision import Best, Decision, Row
+from noregret.decision import Best, Decision, Row, Trial
 from noregret.optimizer import Optimizer
 from noregret.space import Scalar
 from noregret.study import Snapshot
@@ -34,6 +34,19 @@ def as_json(view: Snapshot) -> dict[str, Any]:
         "lost": lost(optimizer),
         "trials": [row.flat() for row in optimizer.history()],
     }
+
+
+def trial_json(trial: Trial) -> dict[str, Any]:
+    return {
+        "number": trial.number,
+        "params": trial.params,
+        "decision": decision_json(trial.decision),
+    }
+
+
+def decision_json(decision: Decision) -> dict[str, Any]:
+    """The sentence, and the numbers behind it."""
+    return {"sentence": str(decision)} | decision.to_json()
 
 
 def summary(view: Snapshot, where: str, now: datetime | None = None) -> list[str]:

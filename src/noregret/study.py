@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from math import inf
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
@@ -98,6 +99,7 @@ class Study:
         """Use `Study.open`."""
         self.name = name
         self._journal = journal
+        self._owns_journal = True
         self._state = state
         # Of the state, and around each use of the journal, so that a fork finds neither in the
         # middle of something; never held while a proposal is computed.
@@ -108,7 +110,7 @@ class Study:
     @classmethod
     def open(
         cls,
-        url: str | Path,
+        url: str | Path | Journal,
         name: str,
         *,
         space: Space | None = None,
@@ -123,9 +125,10 @@ class Study:
     ) -> Self:
         """Create a study, or go on with the one that is there.
 
-        `url` is a path (SQLite) or a database (`postgresql://user@host/name`); the settings are
-        those of `Optimizer`. Creating needs `space` and `budget`. For a study that is there, what
-        is given must be what it was created with (as for the budget: or extended to).
+        `url` is a path (SQLite) or a database (`postgresql://user@host/name`), or an open Journal
+        for several studies over the same connections; the settings are those of `Optimizer`.
+        Creating needs `space` and `budget`. For a study that is there, what is given must be what
+        it was created with (as for the budget: or extended to).
         """
         from noregret.journal import Journal
 
@@ -143,15 +146,25 @@ class Study:
         given = {key: value for key, value in settings.items() if value is not None}
         complete = space is not None and budget is not None and not read_only
         fresh = Optimizer(**given) if complete else None  # nothing is created with wrong settings
+        if isinstance(url, Journal):
+            study = cls._create_or_resume(url, name, fresh, given)
+            study._owns_journal = False
+            return study
         journal = Journal.open(url, create=complete, read_only=read_only)
         try:
-            if fresh is not None and not journal.last_seq(name):
-                body = through_json(fresh.spec())
-                journal.append(name, "created", body, key="created", expected_seq=1)
-            return cls._resume(journal, name, given)
+            return cls._create_or_resume(journal, name, fresh, given)
         except BaseException:
             journal.close()
             raise
+
+    @classmethod
+    def _create_or_resume(
+        cls, journal: Journal, name: str, fresh: Optimizer | None, given: dict[str, Any]
+    ) -> Self:
+        if fresh is not None and not journal.last_seq(name):
+            body = through_json(fresh.spec())
+            journal.append(name, "created", body, key="created", expected_seq=1)
+        return cls._resume(journal, name, given)
 
     @classmethod
     def _resume(cls, journal: Journal, name: str, given: dict[str, Any]) -> Self:
@@ -181,7 +194,8 @@ class Study:
 
     def close(self) -> None:
         """Let go of the database; calling it again is fine."""
-        self._journal.close()
+        if self._owns_journal:
+            self._journal.close()
 
     def __enter__(self) -> Self:
         return self
@@ -218,7 +232,7 @@ class Study:
             return self._ask(key and f"ask {key}", within_budget)
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise ConfigError(f"n: need a whole number of at least 1, got {n!r}")
-        keys = [key and (f"ask {key}" if i == 0 else f"ask {key} +{i}") for i in range(n)]
+        keys = [key and (f"ask {key}" if i == 0 else f"ask+{i} {key}") for i in range(n)]
         return [self._ask(each, within_budget) for each in keys]
 
     def tell(
@@ -273,12 +287,15 @@ class Study:
 
         The age is counted on the clocks of those who asked and who ask this.
         """
-        age = age if isinstance(age, timedelta) else timedelta(seconds=age)
-        if not age >= timedelta(0):
+        if not (age >= timedelta(0) if isinstance(age, timedelta) else 0 <= age < inf):
             raise ConfigError(f"age: need a time of at least 0, got {age}")
         with self._lock:
             state = self._refreshed()
-            since = datetime.now(UTC) - age
+            try:
+                age = age if isinstance(age, timedelta) else timedelta(seconds=age)
+                since = datetime.now(UTC) - age
+            except OverflowError:  # longer than there are dates
+                return []
             old = [t for t in state.optimizer.pending if state.asked_at[t.number] < since]
         abandoned = []
         for trial in old:

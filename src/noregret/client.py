@@ -1,0 +1,285 @@
+"""A client of `noregret serve`, on the standard library alone: the verbs of a study, from afar.
+
+A call that got no answer is repeated until it gets one or patience runs out, with a key by which
+the service knows it again: no trial is asked for twice, and nothing is told twice.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast, overload
+from urllib.parse import quote, urlencode, urlsplit
+
+from noregret import errors
+from noregret.decision import Best, Decision, Row, Trial
+from noregret.errors import (
+    BudgetError,
+    ConfigError,
+    MissingExtraError,
+    NoRegretError,
+    StorageError,
+)
+from noregret.space import Scalar, Space
+
+__all__ = ["Client", "RemoteEvent", "RemoteStudy", "ServiceError"]
+
+AGAIN = (408, 429, 502, 503, 504)  # worth another try
+PAGE = 1000
+Page = list[dict[str, Any]]
+
+
+class ServiceError(NoRegretError):
+    """The service refused, for a reason that is not the library's: a token, say."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(status, message)
+        self.status, self.message = status, message
+
+    def __str__(self) -> str:
+        return f"{self.status}: {self.message}"
+
+
+@dataclass(frozen=True)
+class RemoteEvent:
+    """One line of a study's log."""
+
+    seq: int
+    time: datetime
+    kind: str
+    body: dict[str, Any]
+
+
+class Client:
+    """A service: `Client("http://127.0.0.1:8080", token=…)`.
+
+    timeout   seconds to wait for one answer
+    patience  seconds to go on trying while the service cannot be reached or its storage is away
+    """
+
+    def __init__(
+        self, url: str, *, token: str | None = None, timeout: float = 60.0, patience: float = 120.0
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
+            raise ConfigError(f"url: need http://host:port, got {url!r}")
+        self._kind = (
+            http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        )
+        self._place = parts.netloc
+        self._base = parts.path.rstrip("/")
+        self._timeout, self._patience = timeout, patience
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+
+    def __repr__(self) -> str:
+        return f"Client({self._place}{self._base})"
+
+    def create(
+        self,
+        name: str,
+        *,
+        space: Space,
+        budget: int,
+        policy: str | None = None,
+        direction: str | None = None,
+        seed: int | None = None,
+        n0: int | None = None,
+    ) -> RemoteStudy:
+        """Create a study, or go on with the one that is there if its settings are these."""
+        settings = {"policy": policy, "direction": direction, "seed": seed, "n0": n0}
+        given = {key: value for key, value in settings.items() if value is not None}
+        new = {"name": name, "space": space.to_json(), "budget": budget, **given}
+        self.call("POST", "/api/studies", new)
+        return RemoteStudy(self, name)
+
+    def study(self, name: str) -> RemoteStudy:
+        """A study that is there."""
+        found = RemoteStudy(self, name)
+        found.info()
+        return found
+
+    def studies(self) -> list[dict[str, Any]]:
+        """A summary of each."""
+        found: list[dict[str, Any]] = self.call("GET", "/api/studies")
+        return found
+
+    def call(self, method: str, path: str, body: object = None, key: str | None = None) -> Any:
+        """One request, repeated while it is worth it; the answer's JSON, or the service's error."""
+        deadline, pause = time.monotonic() + self._patience, 0.05
+        while True:
+            try:
+                status, answer = self._once(method, path, body, key)
+                if status < 400:
+                    return answer
+                error = _error(status, answer)
+                lasting = status not in AGAIN
+            except (OSError, http.client.HTTPException) as failed:
+                reason = str(failed) or type(failed).__name__
+                error, lasting = StorageError(f"{self._place}: {reason}"), False
+            if lasting or time.monotonic() + pause > deadline:
+                raise error
+            # Not all at the same moment, after whatever it was that they all ran into.
+            time.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(2 * pause, 2.0)
+
+    def _once(self, method: str, path: str, body: object, key: str | None) -> tuple[int, Any]:
+        headers = dict(self._headers)
+        if method == "POST":
+            headers["Content-Type"] = "application/json"
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        data = None if method == "GET" else json.dumps(body or {}, allow_nan=False)
+        connection = self._kind(self._place, timeout=self._timeout)
+        try:
+            connection.request(method, self._base + path, data, headers)
+            response = connection.getresponse()
+            text = response.read()
+        finally:
+            connection.close()
+        try:
+            return response.status, json.loads(text) if text else None
+        except ValueError:  # a proxy in between has pages of its own
+            return response.status, None
+
+
+class RemoteStudy:
+    """The verbs of `Study`, answered by a service."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        """Use `Client.study` or `Client.create`."""
+        self.name = name
+        self._client = client
+        self._path = f"/api/studies/{quote(name, safe='')}"
+
+    def __repr__(self) -> str:
+        return f"RemoteStudy({self.name!r} of {self._client!r})"
+
+    @overload
+    def ask(self, *, key: str | None = None, within_budget: bool = False) -> Trial: ...
+    @overload
+    def ask(
+        self, n: int, *, key: str | None = None, within_budget: bool = False
+    ) -> list[Trial]: ...
+    def ask(
+        self, n: int | None = None, *, key: str | None = None, within_budget: bool = False
+    ) -> Trial | list[Trial]:
+        """What to try next; a list of n for a batch."""
+        wish: dict[str, Any] = {"within_budget": within_budget} | ({} if n is None else {"n": n})
+        answer = self._post("/ask", wish, key)
+        return _trial(answer) if n is None else [_trial(each) for each in answer]
+
+    def tell(
+        self,
+        trial: Trial | int,
+        value: float,
+        *,
+        sem: float | None = None,
+        count: float = 1,
+        key: str | None = None,
+    ) -> None:
+        """The result of a trial; on the service's disk when this returns."""
+        number = trial.number if isinstance(trial, Trial) else trial
+        self._post(f"/trials/{number:d}/tell", {"value": value, "sem": sem, "count": count}, key)
+
+    def observe(
+        self,
+        params: Mapping[str, Scalar],
+        value: float,
+        *,
+        sem: float | None = None,
+        count: float = 1,
+        key: str | None = None,
+    ) -> None:
+        """A result that was known before; it costs no budget. With the same `key`, only once."""
+        known = {"params": dict(params), "value": value, "sem": sem, "count": count}
+        self._post("/observe", known, key)
+
+    def abandon(self, trial: Trial | int) -> None:
+        """This result will never come: stop counting on it. Should it come, tell it."""
+        number = trial.number if isinstance(trial, Trial) else trial
+        self._post(f"/trials/{number:d}/abandon", {})
+
+    def abandon_older_than(self, seconds: float) -> list[int]:
+        """Abandon what has been pending for longer; the numbers of these trials."""
+        numbers: list[int] = self._post("/abandon", {"older_than": seconds})["numbers"]
+        return numbers
+
+    def extend(self, budget: int) -> None:
+        """A new total budget."""
+        self._post("/extend", {"budget": budget})
+
+    def __iter__(self) -> Iterator[Trial]:
+        """Ask until the budget is spent, however many others ask at the same time."""
+        while True:
+            try:
+                trial = self.ask(within_budget=True)
+            except BudgetError:
+                return
+            yield trial
+
+    def best(self) -> Best:
+        """The visited point with the best posterior mean, with a 95 % interval."""
+        return Best(**self._get("/best"))
+
+    def info(self) -> dict[str, Any]:
+        """The settings, where it stands, the best point, and what is pending."""
+        found: dict[str, Any] = self._get("")
+        return found
+
+    def history(self) -> list[Row]:
+        """Prior data and trials."""
+        prior = self._pages("/observations", after=0, last=lambda page, after: after + len(page))
+        own = self._pages("/trials", after=-1, last=lambda page, after: page[-1]["number"])
+        return [_row(each) for each in (*prior, *own)]
+
+    def events(self, after: int = 0) -> list[RemoteEvent]:
+        """The log itself: every event after number `after`."""
+        found = self._pages("/events", after=after, last=lambda page, after: page[-1]["seq"])
+        return [RemoteEvent(**each | {"time": _time(each["time"])}) for each in found]
+
+    def _get(self, path: str) -> Any:
+        return self._client.call("GET", self._path + path)
+
+    def _post(self, path: str, body: Mapping[str, Any], key: str | None = None) -> Any:
+        return self._client.call("POST", self._path + path, body, key or uuid.uuid4().hex)
+
+    def _pages(
+        self, path: str, after: int, last: Callable[[Page, int], int]
+    ) -> Iterator[dict[str, Any]]:
+        while True:
+            page: Page = self._get(f"{path}?{urlencode({'after': after, 'limit': PAGE})}")
+            yield from page
+            if len(page) < PAGE:
+                return
+            after = last(page, after)
+
+
+def _trial(data: Mapping[str, Any]) -> Trial:
+    return Trial(data["number"], data["params"], Decision.from_json(data["decision"]))
+
+
+def _row(data: Mapping[str, Any]) -> Row:
+    names = ("number", "status", "params", "value", "sem", "count")
+    decision = data["decision"] and Decision.from_json(data["decision"])
+    return Row(**{name: data[name] for name in names}, decision=decision)
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def _error(status: int, answer: object) -> NoRegretError:
+    """The very exception that the library raised there, if it was one of ours."""
+    problem = answer if isinstance(answer, dict) else {}
+    message = str(problem.get("detail", http.client.responses.get(status, "no reason given")))
+    kind = getattr(errors, str(problem.get("error")), None)
+    ours = isinstance(kind, type) and issubclass(kind, NoRegretError)
+    if kind is None or not ours or kind is MissingExtraError:  # not installed here? No, there.
+        return ServiceError(status, message)
+    return cast(NoRegretError, kind(message))

@@ -1,0 +1,199 @@
+"""The verbs of a study over HTTP: each endpoint calls one of the library's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, HTTPException, Request, Response
+
+import noregret
+from noregret.decision import Row
+from noregret.errors import ConfigError, StorageError
+from noregret.service import schema
+from noregret.service.problems import Json
+from noregret.service.rooms import Room, Rooms
+from noregret.service.schema import After, AfterTrial, Key, Limit, Name, Number, ProblemOut
+from noregret.space import Space
+from noregret.study import Snapshot, Study
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "What went wrong.",
+        "content": {"application/problem+json": {"schema": ProblemOut.model_json_schema()}},
+    }
+}
+NO_CONTENT = HTTPStatus.NO_CONTENT
+
+router = APIRouter(prefix="/api/studies", tags=["studies"], responses=PROBLEMS)
+checks = APIRouter(tags=["service"], responses=PROBLEMS)
+
+
+def _rooms(request: Request) -> Rooms:
+    rooms: Rooms = request.app.state.rooms
+    return rooms
+
+
+async def _room(name: Name, rooms: AllRooms) -> Room:
+    return await rooms.room(name)
+
+
+AllRooms = Annotated[Rooms, Depends(_rooms)]
+ThisRoom = Annotated[Room, Depends(_room)]
+
+# --- all studies ----------------------------------------------------------------------------------
+
+
+@router.get("")
+async def list_studies(rooms: AllRooms) -> list[schema.Summary]:
+    """Every study of the storage, by name."""
+    return await rooms.summaries()
+
+
+@router.post("", status_code=HTTPStatus.CREATED)
+async def create_study(new: schema.NewStudy, rooms: AllRooms, response: Response) -> schema.Summary:
+    """Create a study; the same settings again are fine (200), other ones are an error."""
+    settings = new.model_dump(exclude={"name", "space"}, exclude_none=True)
+    settings["space"] = Space.from_json(new.space.model_dump(exclude_unset=True))
+    if not await rooms.create(new.name, settings):
+        response.status_code = HTTPStatus.OK
+    room = await rooms.room(new.name)
+    return (await room.look(schema.Summary.of))[1]
+
+
+# --- one study ------------------------------------------------------------------------------------
+
+
+@router.get("/{name}")
+async def get_study(room: ThisRoom) -> schema.Detail:
+    """The settings, where it stands, the best point, and what is pending."""
+    return (await room.look(schema.Detail.of))[1]
+
+
+@router.post("/{name}/ask")
+async def ask(
+    room: ThisRoom, wish: schema.Ask | None = None, key: Key = None
+) -> schema.TrialOut | list[schema.TrialOut]:
+    """What to try next: a trial, or with `n` a list of them.
+
+    Asked again with the same Idempotency-Key, it is the same trial.
+    """
+    wish = wish or schema.Ask()
+    trials = await room.ask(wish.n or 1, key=key, within_budget=wish.within_budget)
+    answers = [schema.TrialOut.of(trial) for trial in trials]
+    return answers[0] if wish.n is None else answers
+
+
+@router.post("/{name}/trials/{number}/tell", status_code=NO_CONTENT)
+async def tell(room: ThisRoom, number: Number, result: schema.Result, key: Key = None) -> None:
+    """The result of a trial; on disk when this answers.
+
+    Told again with the same value nothing happens, with or without a key; another value is an
+    error.
+    """
+    await room.do(room.study.tell, number, **result.model_dump(), key=key)
+
+
+@router.post("/{name}/trials/{number}/abandon", status_code=NO_CONTENT)
+async def abandon(room: ThisRoom, number: Number, nothing: schema.Nothing | None = None) -> None:
+    """A result that will never come (should it come, tell it all the same)."""
+    await room.do(room.study.abandon, number)
+
+
+@router.post("/{name}/abandon")
+async def abandon_older_than(room: ThisRoom, limit: schema.OlderThan) -> schema.Abandoned:
+    """Abandon what has been pending for longer."""
+    gone = await room.do(room.study.abandon_older_than, limit.older_than)
+    return schema.Abandoned(numbers=[trial.number for trial in gone])
+
+
+@router.post("/{name}/observe", status_code=NO_CONTENT)
+async def observe(room: ThisRoom, known: schema.Observation, key: Key = None) -> None:
+    """A result that was known before; it costs no budget. With the same key, only once."""
+    await room.do(room.study.observe, **known.model_dump(), key=key)
+
+
+@router.post("/{name}/extend", status_code=NO_CONTENT)
+async def extend(room: ThisRoom, extension: schema.Extension) -> None:
+    """A new total budget."""
+    await room.do(room.study.extend, extension.budget)
+
+
+@router.get("/{name}/best")
+async def best(room: ThisRoom) -> schema.BestOut:
+    """The visited point with the best posterior mean, not the luckiest draw."""
+    return (await room.look(_best))[1]
+
+
+@router.get("/{name}/trials")
+async def trials(room: ThisRoom, after: AfterTrial = -1, limit: Limit = 100) -> list[schema.RowOut]:
+    """Trials in order; for the next page, `after` is the number of the last one."""
+    return await room.do(_rows, room.study, lambda row: row.number is not None, after + 1, limit)
+
+
+@router.get("/{name}/observations")
+async def observations(room: ThisRoom, after: After = 0, limit: Limit = 100) -> list[schema.RowOut]:
+    """What was known before, in order; for the next page, `after` is how many you have."""
+    return await room.do(_rows, room.study, lambda row: row.number is None, after, limit)
+
+
+@router.get("/{name}/events")
+async def events(
+    room: ThisRoom, rooms: AllRooms, after: After = 0, limit: Limit = 100
+) -> list[schema.EventOut]:
+    """The log itself; for the next page, `after` is the `seq` of the last one."""
+    last = await room.do(room.study.refresh)
+    if after > last:
+        raise ConfigError(f"after: the last event is {last}, got {after}")
+    found = await rooms.do(rooms.journal.read, room.study.name, after, limit)
+    return [schema.EventOut.of(event) for event in found]
+
+
+@router.get("/{name}/panels", response_class=Json, responses={304: {"description": "No news."}})
+async def panels(room: ThisRoom, request: Request) -> Response:
+    """What the page shows; the ETag is the number of the last event."""
+    seq, answer = await room.look(_panels)
+    tag = f'"{seq}"'
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    return Response(answer, media_type="application/json", headers=headers)
+
+
+def _rows(
+    study: Study, wanted: Callable[[Row], bool], skip: int, limit: int
+) -> list[schema.RowOut]:
+    view = study.snapshot()
+    rows = [row for row in view.optimizer.history() if wanted(row)]
+    return [schema.RowOut.of(row, view) for row in rows[skip : skip + limit]]
+
+
+def _best(view: Snapshot) -> schema.BestOut:
+    return schema.BestOut.of(view.optimizer.best())
+
+
+def _panels(view: Snapshot) -> bytes:
+    """As text: it is sent more often than made."""
+    from noregret.service.panels import panels
+
+    return bytes(Json(panels(view)).body)
+
+
+# --- the service itself ---------------------------------------------------------------------------
+
+
+@checks.get("/healthz")
+async def healthy() -> schema.Health:
+    """The process answers."""
+    return schema.Health(version=noregret.__version__)
+
+
+@checks.get("/readyz")
+async def ready(rooms: AllRooms) -> schema.Health:
+    """The storage answers, too; 503 if not."""
+    try:
+        await rooms.do(rooms.journal.last_seq, "ready?")
+    except StorageError:  # which one it is concerns nobody without a token
+        raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "the storage is away") from None
+    return schema.Health(version=noregret.__version__)

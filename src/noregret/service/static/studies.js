@@ -1,0 +1,162 @@
+// The list of studies, and the form for a new one.
+
+import { age, api, h, inAddress, interval, rounded } from "./tools.js";
+
+const HEADS = ["Study", "Progress", "Best mean (95 % interval)", "Updated"];
+
+export function listView() {
+  const body = h("tbody", { role: "rowgroup" });
+  const heads = HEADS.map((head) => h("th", { scope: "col", role: "columnheader" }, head));
+  const table = h(
+    "table",
+    { role: "table", class: "stacked", hidden: true },
+    h("caption", {}, "All studies in this service’s storage"),
+    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, heads)),
+    body,
+  );
+  const empty = h("p", { class: "note" }, "Looking…");
+  const create = createForm();
+  const list = h("section", { class: "card", "aria-label": "Studies" }, empty, table);
+  const element = h("div", {}, h("h1", { tabindex: -1 }, "Studies"), list, create);
+  const rows = new Map();
+  const update = (studies) => {
+    empty.textContent = "There is no study yet. Create the first one below.";
+    empty.hidden = studies.length > 0;
+    table.hidden = studies.length === 0;
+    if (studies.length === 0) create.open = true;
+    // The latest first; a row that is there stays where it is, for whoever is about to click it.
+    for (const study of [...studies].sort((a, b) => a.updated.localeCompare(b.updated))) {
+      if (!rows.has(study.name)) {
+        rows.set(study.name, studyRow(study.name));
+        body.prepend(rows.get(study.name).element);
+      }
+      rows.get(study.name).update(study);
+    }
+  };
+  const tick = () => rows.forEach((row) => row.tick());
+  const missing = (message) => (empty.textContent = message);
+  return { element, update, missing, tick };
+}
+
+function studyRow(name) {
+  const link = h("a", { href: `#/studies/${inAddress(name)}` }, name);
+  const direction = h("span", { class: "note" });
+  const progress = h("progress", { "aria-label": "Budget spent" });
+  const done = h("span");
+  const best = h("span");
+  const updated = h("time");
+  const cell = (label, ...content) => h("td", { role: "cell", "data-label": label }, ...content);
+  const element = h(
+    "tr",
+    { role: "row" },
+    h("th", { scope: "row", role: "rowheader" }, link, " ", direction),
+    cell("Progress", progress, " ", done),
+    cell("Best mean", best),
+    cell("Updated", updated),
+  );
+  const tick = () => (updated.textContent = `${age(updated.dateTime)} ago`);
+  const update = (study) => {
+    updated.dateTime = updated.title = study.updated;
+    best.className = study.error ? "problem" : "";
+    best.textContent = study.error ?? bestOf(study);
+    progress.hidden = done.hidden = Boolean(study.error);
+    if (study.error) return;
+    direction.textContent = study.direction;
+    progress.max = Math.max(study.budget, study.asked);
+    progress.value = study.asked;
+    const waiting = study.pending ? `, ${study.pending} pending` : "";
+    done.textContent = `${study.asked} of ${study.budget} asked${waiting}`;
+  };
+  return { element, update, tick };
+}
+
+function bestOf({ best }) {
+  if (!best) return "nothing told yet";
+  return `${rounded(best.mean, (best.high - best.low) / 4)} (${interval(best.low, best.high)})`;
+}
+
+// -- a new study ----------------------------------------------------------------------------------
+
+const EXAMPLE = `{"parameters": [
+  {"name": "dose", "type": "float", "low": 0.1, "high": 10, "log": true},
+  {"name": "visits", "type": "int", "low": 1, "high": 12},
+  {"name": "drug", "type": "categorical", "choices": ["A", "B", "C"]}
+]}`;
+
+function createForm() {
+  const name = h("input", { id: "new-name", required: true, autocomplete: "off" });
+  const budget = h("input", {
+    id: "new-budget",
+    type: "number",
+    min: 1,
+    step: 1,
+    value: 100,
+    required: true,
+  });
+  const direction = h(
+    "select",
+    { id: "new-direction" },
+    h("option", { value: "maximize" }, "maximize"),
+    h("option", { value: "minimize" }, "minimize"),
+  );
+  const space = h("textarea", {
+    id: "new-space",
+    rows: 6,
+    spellcheck: "false",
+    required: true,
+    "aria-describedby": "space-help",
+  });
+  space.value = EXAMPLE;
+  const problem = h("p", { class: "problem", role: "alert" });
+  const submit = async (event) => {
+    event.preventDefault();
+    problem.textContent = "";
+    try {
+      const given = {
+        name: name.value.trim(),
+        direction: direction.value,
+        budget: Number(budget.value),
+        space: parsed(space.value),
+      };
+      await api.create(given);
+      location.hash = `#/studies/${inAddress(given.name)}`;
+    } catch (error) {
+      problem.textContent = error.message;
+    }
+  };
+  const field = (label, input) =>
+    h("p", { class: "field" }, h("label", { for: input.id }, label), input);
+  return h(
+    "details",
+    { class: "card create" },
+    h("summary", {}, "New study"),
+    h(
+      "form",
+      { onsubmit: submit },
+      h(
+        "div",
+        { class: "fields" },
+        field("Name", name),
+        field("Direction", direction),
+        field("Budget (evaluations)", budget),
+      ),
+      field("Space (JSON)", space),
+      h(
+        "p",
+        { id: "space-help", class: "note" },
+        "Types: float (low, high, log or step), int (low, high, log), categorical (choices), ordinal (values).",
+      ),
+      problem,
+      h("button", { type: "submit" }, "Create"),
+    ),
+  );
+}
+
+function parsed(text) {
+  try {
+    const space = JSON.parse(text);
+    return Array.isArray(space) ? { parameters: space } : space;
+  } catch (error) {
+    throw new Error(`The space is not JSON: ${error.message}`);
+  }
+}

@@ -1,0 +1,512 @@
+"""The live page in a real Chromium, on a real service: right numbers, no surprises."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("sqlalchemy")
+pytest.importorskip("selenium")
+
+from selenium import webdriver
+from selenium.webdriver.common.keys import Keys
+
+import noregret as nr
+from noregret.study import Study
+from serving import Service, serving
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None or DRIVER is None, reason="no chromium and chromedriver on this machine"
+)
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",  # root, as in a container, has none
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+SPACE = nr.Space(
+    {
+        "dose": nr.Float(0.1, 10.0, log=True),
+        "visits": nr.Int(1, 12),
+        "drug": nr.Categorical(["A", "B", "C"]),
+    }
+)
+PATIENCE = 15.0  # seconds; the page looks for news every 2
+EVIL = "<img src=x onerror=document.title='hacked'>"
+
+
+@dataclass
+class Page:
+    """The page as a person sees it."""
+
+    driver: Any
+    url: str
+    forgiven: list[str] = field(default_factory=list)  # what the console may say in this test
+
+    def open(self, study: str | None = None, ready: str = "h1") -> None:
+        self.driver.get("about:blank")  # an address that differs in its hash loads nothing
+        self.driver.get(f"{self.url}/#/" + (f"studies/{quote(study, safe='')}" if study else ""))
+        self.wait(lambda: self.all(ready) and self.text("#connection") == "Live")
+
+    def all(self, css: str) -> list[Any]:
+        return list(self.driver.find_elements("css selector", css))
+
+    def one(self, css: str) -> Any:
+        return self.driver.find_element("css selector", css)
+
+    def texts(self, css: str) -> list[str]:
+        """In one look: the page may change between two."""
+        found = self.run(
+            f"[...document.querySelectorAll({json.dumps(css)})].map(e => e.textContent)"
+        )
+        return list(found)
+
+    def text(self, css: str) -> str:
+        return next(iter(self.texts(css)), "")
+
+    def card(self, title: str) -> Any:
+        """The section with this heading."""
+        return self.driver.find_element("xpath", f"//section[h2='{title}']")
+
+    def button(self, name: str, within: Any = None) -> Any:
+        return (within or self.driver).find_element("xpath", f".//button[.='{name}']")
+
+    def facts(self, css: str) -> dict[str, str]:
+        return dict(zip(self.texts(f"{css} dt"), self.texts(f"{css} dd"), strict=True))
+
+    def type(self, css: str, text: str) -> None:
+        self.one(css).clear()
+        self.one(css).send_keys(text)
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.driver.switch_to.active_element.send_keys(key)
+
+    def run(self, script: str) -> Any:
+        return self.driver.execute_script(f"return {script}")
+
+    def wait(self, condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < deadline, self.text("body")
+            time.sleep(0.05)
+
+    def look(self, width: int = 1280, height: int = 900, scheme: str = "light") -> None:
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    def complaints(self) -> list[str]:
+        said = [entry["message"] for entry in self.driver.get_log("browser")]
+        return [text for text in said if not any(known in text for known in self.forgiven)]
+
+    def requests(self) -> list[str]:
+        events = [json.loads(entry["message"]) for entry in self.driver.get_log("performance")]
+        sent = [e["message"] for e in events if "requestWillBeSent" in e["message"]["method"]]
+        urls = [m["params"]["request"]["url"] for m in sent if "request" in m["params"]]
+        return [url for url in urls if not url.startswith("data:")]
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Any]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in FLAGS:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    running = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield running
+    running.quit()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("page")
+    with serving(str(folder / "s.db"), folder=folder) as running:
+        yield running
+
+
+@pytest.fixture
+def page(driver: Any, service: Service) -> Iterator[Page]:
+    """Afterwards: the console was silent, and nobody else was asked for anything."""
+    shown = Page(driver, service.url)
+    shown.look()
+    shown.complaints(), shown.requests()
+    yield shown
+    assert shown.complaints() == []
+    assert [url for url in shown.requests() if not url.startswith((shown.url, "about:"))] == []
+    driver.execute_script("sessionStorage.clear(), localStorage.clear()")
+
+
+def f(params: dict[str, Any]) -> float:
+    bonus = {"A": 0.0, "B": 0.6, "C": 0.3}[params["drug"]]
+    return float(40 - np.log(params["dose"]) ** 2 - ((params["visits"] - 7) / 5) ** 2 + bonus)
+
+
+@pytest.fixture(scope="module", params=["maximize", "minimize"])
+def study(request: pytest.FixtureRequest, service: Service) -> Iterator[Study]:
+    with known_study(service, request.param) as study:
+        yield study
+
+
+@pytest.fixture(scope="module")
+def one_study(service: Service) -> Iterator[Study]:
+    """Where the direction does not matter."""
+    with known_study(service, "maximize") as study:
+        yield study
+
+
+@contextmanager
+def known_study(service: Service, direction: Any) -> Iterator[Study]:
+    """Something of everything; a mirror image if minimised."""
+    sign = 1.0 if direction == "maximize" else -1.0
+    settings: dict[str, Any] = {"space": SPACE, "budget": 60, "seed": 2}
+    rng = np.random.default_rng(0)
+    with Study.open(service.storage, direction, direction=direction, **settings) as study:
+        if not study.asked:
+            study.observe({"dose": 1.0, "visits": 4, "drug": "A"}, sign * 39.0)
+        while study.asked < 24:
+            trial = study.ask()
+            if trial.number == 5:
+                study.abandon(trial)
+            else:
+                study.tell(trial, sign * (f(trial.params) + 0.2 * rng.standard_normal()))
+        if not study.pending:
+            study.ask()
+        yield study
+
+
+# -- numbers on the page --------------------------------------------------------------------------
+
+
+def numbers(text: str) -> list[str]:
+    return re.findall(r"[−-]?\d[\d,]*(?:\.\d+)?(?:e[−-]?\d+)?", text)
+
+
+def is_shown(text: str, value: float) -> bool:
+    """Is this text the value, up to its own rounding?"""
+    plain = text.replace(",", "").replace("−", "-")
+    mantissa, _, power = plain.partition("e")
+    decimals = len(mantissa.partition(".")[2])
+    return abs(float(plain) - value) <= 0.5001 * 10.0 ** (int(power or 0) - decimals)
+
+
+def assert_shows(text: str, *values: float) -> None:
+    """Each of the values is among the numbers of the text, in this order."""
+    left = iter(numbers(text))
+    for value in values:
+        assert any(is_shown(number, value) for number in left), (value, text)
+
+
+def told_means(study: Study) -> np.ndarray[Any, Any]:
+    rows = [row for row in study.history() if row.status == "told"]
+    return np.array([study.predict(row.params)[0] for row in rows])
+
+
+def test_the_incumbent_and_the_budget(page: Page, study: Study) -> None:
+    page.open(study.name, "#best-mean")
+    best = study.best()
+    assert is_shown(page.text("#best-mean"), best.mean)
+    assert_shows(page.text("#best-interval"), 95, best.low, best.high)
+    assert_shows(page.text("#best-count"), best.count, best.sample_mean, best.luckiest)
+    shown = page.facts(".params")
+    assert is_shown(shown["dose"], float(best.params["dose"]))  # type: ignore[arg-type]
+    assert (shown["visits"], shown["drug"]) == (str(best.params["visits"]), best.params["drug"])
+    assert page.text("#budget") == "35 of 60 evaluations left"
+    facts = page.facts(".facts")
+    assert (facts["Told"], facts["Pending"], facts["Abandoned"]) == ("23", "1", "1")
+    noise = study.trials[-1].decision.noise_sd
+    assert noise is not None
+    assert is_shown(facts["Noise sd of a result"], noise)
+    assert study.direction in page.text(".subtitle")
+    (waiting,) = study.pending
+    assert str(waiting.decision) in page.card("Pending trials").text
+
+
+def test_the_ribbon_and_the_table(page: Page, study: Study) -> None:
+    page.open(study.name, ".ribbon .cell")
+    cells = [cell.get_attribute("class") for cell in page.all(".ribbon .cell")]
+    own = [row for row in study.history() if row.decision]
+    assert cells == [f"cell {row.decision.reason} {row.status}" for row in own if row.decision]
+    page.button("Show all 26").click()
+    cells = page.texts(".trials tbody :is(th, td)")
+    rows = [cells[i : i + 4] for i in range(0, len(cells), 4)]
+    assert len(rows) == 26
+    for (number, result, params, why), row in zip(rows, reversed(study.history()), strict=True):
+        assert number == ("prior" if row.number is None else str(row.number))
+        assert why == (str(row.decision) if row.decision else "known before the study")
+        assert f"drug = {row.params['drug']}" in params.replace("\xa0", " ")
+        assert result == row.status if row.value is None else is_shown(result, row.value)
+
+
+def test_gain_and_regret(page: Page, study: Study) -> None:
+    page.open(study.name, "#optimum")
+    mean, best = told_means(study), study.best().mean
+    sign = 1.0 if study.direction == "maximize" else -1.0
+    regret = page.card("Cumulative regret")
+    assert_shows(regret.text.split("Estimated regret:")[1], np.sum(sign * (best - mean)))
+    gain = page.card("Total gain")
+    assert_shows(gain.text.split("point:")[1], np.sum(sign * (mean - mean[0])))
+    page.type("#optimum", str(sign * 45))
+    page.wait(lambda: "Regret against the optimum" in regret.text)
+    known = regret.text.split("Regret against the optimum")[1]
+    assert_shows(known, sign * 45, np.sum(sign * (sign * 45 - mean)))
+    page.type("#baseline", str(sign * 30))
+    page.wait(lambda: "over a baseline of" in gain.text)
+    values = np.array([r.value for r in study.history() if r.status == "told"])
+    totals = np.sum(sign * (mean - sign * 30)), np.sum(sign * (values - sign * 30))
+    assert_shows(gain.text.split("over a baseline of")[1], sign * 30, totals[0], totals[1])
+    page.type("#optimum", "many")
+    page.wait(lambda: "not a number" in regret.text)
+    page.open(study.name, "#baseline")  # the tab remembers
+    page.wait(lambda: "over a baseline of" in page.card("Total gain").text)
+
+
+def test_what_the_policy_weighed(page: Page, study: Study) -> None:
+    page.open(study.name, "#optimum")
+    last = study.trials[-1].decision
+    assert last.expected_improvement is not None
+    assert last.evaluation_cost is not None
+    assert last.gate is not None
+    readout = page.card("Expected gain against its cost").find_element("css selector", ".readout")
+    assert_shows(readout.text, 24, last.expected_improvement, last.evaluation_cost)
+    readout = page.card("The gate").find_element("css selector", ".readout")
+    assert_shows(readout.text, 24, last.z or 0.0, last.gate)
+
+
+def test_what_each_parameter_does(page: Page, study: Study) -> None:
+    page.open(study.name, ".slices figure")
+    best = study.best()
+    for chart, name, first in zip(
+        page.all(".slices > div"), SPACE.names, [0.1, 1, "A"], strict=True
+    ):
+        assert chart.find_element("css selector", "h3").text == name
+        chart.find_element("css selector", ".canvas").send_keys(Keys.HOME)
+        mean, sd = study.predict(best.params | {name: first})
+        text = chart.find_element("css selector", ".readout").text
+        assert text.startswith(f"At {first}:")
+        assert_shows(text.partition(":")[2], mean, 95, mean - 1.96 * sd, mean + 1.96 * sd)
+        assert chart.find_elements("css selector", "circle.told")  # what was told there
+
+
+def test_calibration(page: Page, study: Study) -> None:
+    page.open(study.name, "#optimum")
+    told = [(r.value, r.decision) for r in study.history() if r.status == "told"]
+    known = [(v, d) for v, d in told if d and d.mean is not None]
+    z = np.array([(v - d.mean) / np.hypot(d.sd, d.noise_sd) for v, d in known])
+    caption = page.card("Were the predictions right").find_element("css selector", "figcaption")
+    inside = 100 * np.mean(np.abs(z) <= 1.96)
+    assert_shows(caption.text, len(z), z.mean(), z.std(ddof=1), inside)
+
+
+# -- what a person does ---------------------------------------------------------------------------
+
+
+def test_create_a_study_and_watch_it(page: Page, service: Service) -> None:
+    page.open()
+    if not page.one("#new-name").is_displayed():
+        page.one("summary").click()
+    page.type("#new-name", "from the page")
+    page.type("#new-budget", "12")
+    page.type("#new-space", "[{")
+    page.button("Create").click()
+    page.wait(lambda: "The space is not JSON" in page.text(".create .problem"))
+    page.type("#new-space", json.dumps(SPACE.to_json()["parameters"]))
+    page.one("#new-direction").send_keys("minimize")
+    page.button("Create").click()
+    page.wait(lambda: page.text("h1") == "from the page" and page.all("#budget"))
+    page.wait(lambda: page.text("#budget") == "12 of 12 evaluations left")
+    with Study.open(service.storage, "from the page") as study:
+        assert (study.space, study.direction, study.budget) == (SPACE, "minimize", 12)
+        page.type("#extend-to", "2")  # news must not take away what is being typed
+        for value in (3.0, 1.0, 2.0):
+            study.tell(study.ask(), value)
+        page.wait(lambda: page.text("#budget") == "9 of 12 evaluations left")
+        page.wait(lambda: page.facts(".facts")["Told"] == "3")
+        assert is_shown(page.text("#best-mean"), study.best().mean)
+        assert page.one("#extend-to").get_property("value") == "2"
+        assert "Best mean" in page.text("#news")
+        with pytest.raises(nr.ConfigError):
+            study.extend(2)
+        page.one("#extend-to").send_keys("0")
+        page.button("Extend").click()
+        page.wait(lambda: study.budget == 20)
+        page.button("Ask for a trial").click()
+        page.wait(lambda: len(study.pending) == 1)
+        page.wait(lambda: page.all("#tell-3"))
+        page.type("#tell-3", "0.5")
+        page.button("Tell").click()
+        page.wait(lambda: study.history()[-1].value == 0.5)
+        page.button("Ask for a trial").click()
+        page.wait(lambda: page.all("#tell-4"))
+        page.type("#tell-4", "half")
+        page.button("Tell").click()
+        page.wait(lambda: "must be a number" in page.card("Pending trials").text)
+        page.button("Abandon").click()
+        page.wait(lambda: study.history()[-1].status == "abandoned")
+        page.wait(lambda: not page.all("#tell-4"))
+    page.open()
+    assert "5 of 20 asked" in page.text("table")
+
+
+def test_what_the_service_says_is_shown(page: Page, service: Service) -> None:
+    page.forgiven = ["Failed to load resource"]  # Chromium's own remark on any 4xx
+    Study.open(service.storage, "taken", space=SPACE, budget=5).close()
+    page.open()
+    page.wait(lambda: page.all("table a"))
+    page.one("summary").click()
+    page.type("#new-name", "taken")
+    page.button("Create").click()
+    page.wait(lambda: "taken" in page.text(".create .problem"))
+    page.open("taken", "#budget")
+    page.driver.get(f"{page.url}/#/studies/nobody")
+    page.wait(lambda: "nobody" in page.text(".subtitle"))
+
+
+def test_names_are_only_text(page: Page, service: Service) -> None:
+    space = nr.Space({EVIL: nr.Float(0.0, 1.0), "k": nr.Categorical([EVIL, "<script>1</script>"])})
+    with Study.open(service.storage, EVIL, space=space, budget=9) as study:
+        for _ in range(6):
+            study.tell(study.ask(), 1.0)
+        study.ask()
+    page.open()
+    page.wait(lambda: EVIL in page.texts("table a"))
+    page.open(EVIL, "#best-mean")
+    assert page.text("h1") == EVIL
+    assert page.driver.title == f"{EVIL} – noregret"
+    assert EVIL in page.facts(".params")
+    assert page.run("document.querySelectorAll('main img, main script').length") == 0
+
+
+def test_only_the_keyboard(page: Page, one_study: Study) -> None:
+    page.open()
+    page.wait(lambda: page.all("table a"))
+    page.press(Keys.TAB)
+    assert page.driver.switch_to.active_element.text == "Skip to the content"
+    page.press(Keys.ENTER)
+    while page.driver.switch_to.active_element.text != one_study.name:
+        page.press(Keys.TAB)
+    page.press(Keys.ENTER)
+    page.wait(lambda: page.all("#best-mean"))
+    assert page.run("document.activeElement.tagName") == "H1"
+    for _ in range(30):
+        page.press(Keys.TAB)
+        if page.run("document.activeElement.className") == "canvas":
+            break
+    page.press(Keys.HOME, Keys.ARROW_RIGHT)
+    second = [row.number for row in one_study.history() if row.status == "told"][1]
+    figure = page.driver.switch_to.active_element.find_element("xpath", "..")
+    assert f"After trial {second}:" in figure.text
+    outline = page.run("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"  # one sees where one is
+
+
+def test_for_those_who_listen(page: Page, one_study: Study) -> None:
+    page.open(one_study.name, "#best-mean")
+    assert page.run("document.documentElement.lang") == "en"
+    for landmark in ("header", "nav[aria-label]", "main"):
+        assert len(page.all(landmark)) == 1
+    charts = page.all("main svg[role=img], .ribbon[role=img]")
+    assert len(charts) == 1 + 5 + 3
+    assert all(chart.get_attribute("aria-label") for chart in charts)
+    assert all(caption.text for caption in page.all("figcaption"))
+    assert all(caption.text for caption in page.all("table caption"))
+    unnamed = (
+        "[...document.querySelectorAll('input, select, textarea')].filter(i => !i.labels.length)"
+    )
+    assert page.run(f"{unnamed}.length") == 0
+    ids = page.run("[...document.querySelectorAll('[id]')].map(e => e.id)")
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_narrow_and_dark(page: Page, one_study: Study, scheme: str) -> None:
+    page.look(390, 800, scheme)
+    for name in (None, one_study.name):
+        page.open(name, "table a" if name is None else "#best-mean")
+        assert page.run("document.documentElement.scrollWidth <= window.innerWidth")
+        assert brightness(page) < 60 if scheme == "dark" else brightness(page) > 200
+    for theme in ("light", "dark"):  # from auto, whatever the system says
+        page.one("#theme").click()
+        assert page.text("#theme") == f"Theme: {theme}"
+        assert brightness(page) < 60 if theme == "dark" else brightness(page) > 200
+
+
+def brightness(page: Page) -> float:
+    colour = page.run("getComputedStyle(document.body).backgroundColor")
+    return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 3
+
+
+# -- the connection -------------------------------------------------------------------------------
+
+
+def test_polling_costs_nothing_without_news(page: Page, one_study: Study) -> None:
+    page.open(one_study.name, "#best-mean")
+    page.driver.execute_script("""
+        const real = fetch;
+        window.answers = [];
+        window.fetch = async (...what) => {
+            const answer = await real(...what);
+            answers.push(answer.status);
+            return answer;
+        };""")
+    page.wait(lambda: page.run("answers"))
+    assert set(page.run("answers")) == {304}
+    page.driver.execute_script("""
+        Object.defineProperty(document, "hidden", { get: () => true });
+        document.dispatchEvent(new Event("visibilitychange"));""")
+    page.wait(lambda: len(page.run("answers")) >= 2)
+    time.sleep(2.5)
+    assert len(page.run("answers")) == 2  # nobody looks
+
+
+def test_a_lost_connection_is_said_and_mended(driver: Any, tmp_path: Path) -> None:
+    with serving(str(tmp_path / "s.db"), folder=tmp_path) as service:
+        Study.open(service.storage, "s", space=SPACE, budget=5).close()
+        page = Page(driver, service.url)
+        page.open("s", "#budget")
+        service.kill()
+        page.wait(lambda: page.text("#connection") == "Connection lost")
+        assert "does not answer" in page.text("#lost")
+        assert page.text("#budget") == "5 of 5 evaluations left"  # what was true stays
+        service.start()
+        page.button("Try now").click()
+        page.wait(lambda: page.text("#connection") == "Live")
+        assert not page.one("#lost").is_displayed()
+
+
+def test_a_token_is_asked_for(driver: Any, tmp_path: Path) -> None:
+    token = "a-token-of-the-tests-0123456789"
+    (tmp_path / "tokens").write_text(f"read-write {token}\n")
+    with serving(str(tmp_path / "s.db"), "--token-file", "tokens", folder=tmp_path) as service:
+        Study.open(service.storage, "secret", space=SPACE, budget=5).close()
+        page = Page(driver, service.url)
+        driver.get(service.url)
+        page.wait(lambda: page.one("#token").is_displayed())
+        assert "secret" not in page.text("main")
+        page.type("#token", "another" + Keys.ENTER)
+        page.wait(lambda: "does not know" in page.text("#token-problem"))
+        page.type("#token", token + Keys.ENTER)
+        page.wait(lambda: "secret" in page.text("main"))
+        assert not page.one("#token").is_displayed()
+        assert token not in driver.current_url
+        page.complaints()

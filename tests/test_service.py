@@ -1,0 +1,587 @@
+"""The service from inside one process: each verb, each error, each attack."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from starlette.testclient import TestClient
+
+import noregret as nr
+from noregret.errors import ConfigError
+from noregret.journal import Journal
+from noregret.service import guard, rooms, schema
+from noregret.service.app import create_app, serve
+from noregret.service.auth import Tokens
+
+SPACE = {
+    "parameters": [
+        {"name": "x", "type": "float", "low": 0.0, "high": 1.0},
+        {"name": "kind", "type": "categorical", "choices": ["a", "b"]},
+    ]
+}
+NEW = {"name": "s", "space": SPACE, "budget": 6, "seed": 3}
+READER, WRITER = "r" * 24, "w" * 24
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "s.db"
+
+
+@pytest.fixture
+def http(file: Path) -> Iterator[TestClient]:
+    with TestClient(create_app(file), base_url="http://localhost:8080") as client:
+        yield client
+
+
+@pytest.fixture
+def study(http: TestClient) -> str:
+    assert http.post("/api/studies", json=NEW).status_code == 201
+    return "/api/studies/s"
+
+
+def problem(response: Any, status: int, error: str | None = None) -> str:
+    """The detail of a problem, which it must be."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    body = response.json()
+    assert body["status"] == status
+    assert body["title"]
+    assert body.get("error") == error
+    return str(body["detail"])
+
+
+def asked(http: TestClient, study: str, key: str | None = None, **wish: Any) -> Any:
+    response = http.post(f"{study}/ask", json=wish, headers={"Idempotency-Key": key} if key else {})
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+# -- the verbs -------------------------------------------------------------------------------------
+
+
+def test_a_loop_decides_exactly_as_without_a_service(http: TestClient, study: str) -> None:
+    expected = nr.Optimizer(nr.Space.from_json(SPACE), 6, seed=3)
+    for _ in range(6):
+        trial, own = asked(http, study), expected.ask()
+        assert (trial["number"], trial["params"]) == (own.number, own.params)
+        assert trial["decision"] == {"sentence": str(own.decision), **own.decision.to_json()}
+        value = own.params["x"] + (own.params["kind"] == "b")  # type: ignore[operator]
+        expected.tell(own, value)
+        tell = http.post(f"{study}/trials/{trial['number']}/tell", json={"value": value})
+        assert (tell.status_code, tell.content) == (204, b"")
+    assert http.get(f"{study}/best").json() == vars(expected.best())
+    assert asked(http, study)["decision"]["reason"] == "exhausted"
+    refused = http.post(f"{study}/ask", json={"within_budget": True})
+    assert problem(refused, 409, "BudgetError") == "the budget of 6 is spent"
+
+
+def test_creating_again_is_fine_with_the_same_settings_only(http: TestClient, study: str) -> None:
+    again = http.post("/api/studies", json=NEW)
+    assert (again.status_code, again.json()["remaining"]) == (200, 6)
+    other = http.post("/api/studies", json=NEW | {"budget": 7})
+    assert "budget: 6 there, 7 here" in problem(other, 422, "ConfigError")
+
+
+def test_list_and_detail(http: TestClient, study: str) -> None:
+    assert http.post("/api/studies", json=NEW | {"name": "a b/%"[:4]}).status_code == 422
+    assert http.post("/api/studies", json=NEW | {"name": "ä <b>"}).status_code == 201
+    trial = asked(http, study)
+    http.post(f"{study}/trials/{trial['number']}/tell", json={"value": 2.0, "sem": 0.5, "count": 9})
+    asked(http, study)
+    listed = {each["name"]: each for each in http.get("/api/studies").json()}
+    assert list(listed) == ["s", "ä <b>"]
+    s = listed["s"]
+    counts = {name: s[name] for name in ("budget", "asked", "told", "pending", "remaining")}
+    assert counts == {"budget": 6, "asked": 2, "told": 1, "pending": 1, "remaining": 4}
+    assert s["direction"] == "maximize"
+    assert s["best"]["low"] < s["best"]["mean"] < s["best"]["high"]
+    assert listed["ä <b>"]["best"] is None
+    detail = http.get(study).json()
+    assert {key: detail[key] for key in s} == s
+    assert detail["settings"]["space"]["parameters"][1]["choices"] == ["a", "b"]
+    assert list(detail["waiting"]) == ["1"]
+    assert http.get("/api/studies/ä <b>").json()["name"] == "ä <b>"
+
+
+def test_a_study_that_cannot_be_read_does_not_hide_the_others(
+    http: TestClient, study: str, file: Path
+) -> None:
+    with Journal.open(file) as journal:
+        journal.append("broken", "created", {"version": 99})
+    broken, fine = http.get("/api/studies").json()
+    assert (broken["name"], fine["name"], fine["error"]) == ("broken", "s", None)
+    assert "version" in broken["error"]
+    assert "event 1" in problem(http.get("/api/studies/broken"), 500, "CorruptJournalError")
+
+
+def test_keys(http: TestClient, study: str) -> None:
+    first = asked(http, study, key="k")
+    assert asked(http, study, key="k") == first
+    assert asked(http, study, key="other")["number"] == 1
+    batch = asked(http, study, key="many", n=2)
+    assert asked(http, study, key="many", n=2) == batch
+    known = {"params": {"x": 0.5, "kind": "a"}, "value": 1.0}
+    for _ in range(2):
+        done = http.post(f"{study}/observe", json=known, headers={"Idempotency-Key": "k"})
+        assert done.status_code == 204
+    assert len(http.get(f"{study}/observations").json()) == 1
+    other = http.post(
+        f"{study}/observe", json=known | {"value": 2.0}, headers={"Idempotency-Key": "k"}
+    )
+    assert "was used before" in problem(other, 409, "TrialError")
+    for _ in range(2):
+        done = http.post(
+            f"{study}/trials/0/tell", json={"value": 1.0}, headers={"Idempotency-Key": "k"}
+        )
+        assert done.status_code == 204
+    kinds = [event["kind"] for event in http.get(f"{study}/events").json()]
+    assert kinds == ["created", "asked", "asked", "asked", "asked", "observed", "told"]
+
+
+def test_abandon_and_extend(http: TestClient, study: str) -> None:
+    asked(http, study, n=3)
+    assert http.post(f"{study}/trials/0/abandon", json={}).status_code == 204
+    assert http.post(f"{study}/trials/0/tell", json={"value": 1.0}).status_code == 204
+    assert "told already" in problem(
+        http.post(f"{study}/trials/0/abandon", json={}), 409, "TrialError"
+    )
+    gone = http.post(f"{study}/abandon", json={"older_than": 0})
+    assert gone.json() == {"numbers": [1, 2]}
+    assert http.post(f"{study}/extend", json={"budget": 9}).status_code == 204
+    assert http.get(study).json()["remaining"] == 6
+    assert "at least 3, got 2" in problem(
+        http.post(f"{study}/extend", json={"budget": 2}), 422, "ConfigError"
+    )
+
+
+def test_paging(http: TestClient, study: str) -> None:
+    asked(http, study, n=6)
+    for x in (0.1, 0.2, 0.3):
+        http.post(f"{study}/observe", json={"params": {"x": x, "kind": "a"}, "value": x})
+
+    def page(path: str, **query: int) -> Any:
+        return http.get(f"{study}/{path}", params=query).json()
+
+    assert [row["number"] for row in page("trials")] == [0, 1, 2, 3, 4, 5]
+    assert [row["number"] for row in page("trials", after=1, limit=3)] == [2, 3, 4]
+    assert page("trials", after=5) == []
+    assert [row["value"] for row in page("observations", after=1, limit=1)] == [0.2]
+    assert [event["seq"] for event in page("events", after=7)] == [8, 9, 10]
+    assert [event["seq"] for event in page("events", after=2, limit=2)] == [3, 4]
+    assert page("events", after=10) == []
+    late = http.get(f"{study}/events", params={"after": 11})
+    assert problem(late, 422, "ConfigError") == "after: the last event is 10, got 11"
+    for query in ({"limit": 0}, {"limit": schema.MAX_PAGE + 1}, {"after": -2}, {"after": 2**31}):
+        problem(http.get(f"{study}/trials", params=query), 422)
+
+
+def test_panels_are_computed_once_for_each_state(http: TestClient, study: str) -> None:
+    pytest.importorskip("noregret.service.panels")
+    first = http.get(f"{study}/panels")
+    assert (first.status_code, first.headers["etag"]) == (200, '"1"')
+    assert first.json()["name"] == "s"
+    again = http.get(f"{study}/panels", headers={"If-None-Match": '"1"'})
+    assert (again.status_code, again.content) == (304, b"")
+    asked(http, study)
+    news = http.get(f"{study}/panels", headers={"If-None-Match": '"1"'})
+    assert (news.status_code, news.headers["etag"]) == (200, '"2"')
+
+
+def test_what_others_write_is_seen(http: TestClient, study: str, file: Path) -> None:
+    with nr.Study.open(file, "s") as other:
+        other.tell(other.ask(), 1.0)
+    assert asked(http, study)["number"] == 1
+    assert http.get("/api/studies").json()[0]["told"] == 1
+
+
+def test_a_restored_backup_is_read_afresh(http: TestClient, study: str, file: Path) -> None:
+    asked(http, study, n=3)
+    with Journal.open(file) as journal:
+        journal._run(lambda conn: conn.exec_driver_sql("DELETE FROM noregret_events WHERE seq > 2"))
+    missing = http.post(f"{study}/ask", json={})
+    assert "missing, although it was read before" in problem(missing, 500, "CorruptJournalError")
+    assert asked(http, study)["number"] == 1
+
+
+def test_studies_that_were_not_used_for_long_are_closed(
+    http: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rooms, "MOST_OPEN", 2)
+    for name in "abc":
+        http.post("/api/studies", json=NEW | {"name": name})
+        assert asked(http, f"/api/studies/{name}")["number"] == 0
+    assert len(http.app.state.rooms._rooms) == 2  # type: ignore[attr-defined]
+    assert asked(http, "/api/studies/a")["number"] == 1
+    assert len(http.get("/api/studies").json()) == 3
+
+
+def test_studies_over_one_journal_do_not_close_it(file: Path) -> None:
+    space = nr.Space.from_json(SPACE)
+    with Journal.open(file) as journal:
+        with nr.Study.open(journal, "a", space=space, budget=5) as first:
+            assert first.ask().number == 0
+        with nr.Study.open(journal, "b", space=space, budget=5) as second:
+            assert second.ask().number == 0
+        assert [info.events for info in journal.studies()] == [2, 2]
+
+
+# -- errors and attacks ----------------------------------------------------------------------------
+
+
+def nested(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "says"),
+    [
+        ("/api/studies/s/ask", "{", 400, "not JSON"),
+        ("/api/studies/s/ask", "[]", 422, "a list of 0"),
+        ("/api/studies/s/ask", '{"n": "2"}', 422, "got '2'"),
+        ("/api/studies/s/ask", '{"n": true}', 422, "got True"),
+        ("/api/studies/s/ask", '{"n": 101}', 422, "100"),
+        ("/api/studies/s/ask", '{"m": 1}', 422, "m: "),
+        ("/api/studies/s/ask", nested(500), 422, "a list of 1"),
+        ("/api/studies/s/ask", nested(100_000), 400, "body"),
+        ("/api/studies/s/ask", '{"n": ' + "9" * 5000 + "}", 400, "body"),
+        ("/api/studies/s/ask", '{"n": "' + "x" * guard.MAX_BODY + '"}', 413, "1048576 bytes"),
+        ("/api/studies/s/trials/9/tell", '{"value": 1}', 404, "trial 9 was never asked"),
+        ("/api/studies/s/trials/-1/tell", '{"value": 1}', 422, "got '-1'"),
+        ("/api/studies/s/trials/x/tell", '{"value": 1}', 422, "got 'x'"),
+        ("/api/studies/s/trials/" + "9" * 5000 + "/tell", '{"value": 1}', 422, "number"),
+        ("/api/studies/s/trials/0/tell", '{"value": NaN}', 422, "got nan"),
+        ("/api/studies/s/trials/0/tell", '{"value": 1e999}', 422, "got inf"),
+        ("/api/studies/s/trials/0/tell", '{"value": "1"}', 422, "got '1'"),
+        ("/api/studies/s/trials/0/tell", '{"value": true}', 422, "got True"),
+        ("/api/studies/s/trials/0/tell", '{"value": null}', 422, "got None"),
+        ("/api/studies/s/trials/0/tell", "{}", 422, "value: missing"),
+        ("/api/studies/s/trials/0/tell", '{"value": 1, "sem": -1}', 422, "got -1.0"),
+        ("/api/studies/s/trials/0/tell", '{"value": 1, "count": 0}', 422, "got 0.0"),
+        ("/api/studies/s/observe", '{"params": {"x": 2, "kind": "a"}, "value": 1}', 422, "got 2"),
+        ("/api/studies/s/observe", '{"params": {"x": 0}, "value": 1}', 422, "no value for 'kind'"),
+        ("/api/studies/s/observe", '{"params": {"x": {}, "kind": "a"}, "value": 1}', 422, "x"),
+        ("/api/studies/s/observe", '{"params": {"\\ud800": 1}, "value": 1}', 422, "ud800"),
+        ("/api/studies/s/extend", '{"budget": 1e99}', 422, "budget"),
+        ("/api/studies/s/abandon", '{"older_than": 1e300}', 422, "older_than"),
+        ("/api/studies/s/abandon", '{"older_than": NaN}', 422, "older_than"),
+        ("/api/studies/none/ask", "{}", 404, "there is no study 'none'"),
+        ("/api/studies/" + "n" * 201 + "/ask", "{}", 422, "200"),
+        ("/api/studies/%00/ask", "{}", 422, "printable"),
+        ("/api/studies/%0d%0aSet-Cookie:x/ask", "{}", 422, "printable"),
+        ("/api/studies/..%2f..%2fetc%2fpasswd/ask", "{}", 404, "Not Found"),
+        ("/api/studies/s';DROP TABLE noregret_events;--/ask", "{}", 404, "there is no study"),
+        ("/api/nothing", "{}", 404, "Not Found"),
+        ("/api/studies/s/best", "{}", 405, "Not Allowed"),
+    ],
+)
+def test_a_request_that_cannot_be_right_says_why(
+    http: TestClient, study: str, path: str, body: str, status: int, says: str
+) -> None:
+    asked(http, study)
+    response = http.post(path, content=body, headers={"Content-Type": "application/json"})
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    assert says in response.json()["detail"]
+    assert len(response.content) < 3000
+    assert len(http.get(f"{study}/events").json()) == 2
+
+
+PARAMETER = {"name": "x", "type": "float", "low": 0, "high": 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"name": ""}, "name"),
+        ({"name": "n" * 201}, "200"),
+        ({"name": "a/b"}, "slashes"),
+        ({"name": ".."}, "slashes"),
+        ({"name": "a\x00b"}, "printable"),
+        ({"name": 7}, "got 7"),
+        ({"budget": 0}, "budget"),
+        ({"budget": schema.MAX_BUDGET + 1}, "budget"),
+        ({"budget": 2.5}, "got 2.5"),
+        ({"seed": -1}, "got -1"),
+        ({"n0": 10**9}, "n0"),
+        ({"direction": "up"}, "got 'up'"),
+        ({"policy": "__import__('os')"}, "policy: need one of"),
+        ({"model": {}}, "model"),
+        ({"space": {}}, "parameters: missing"),
+        ({"space": {"parameters": []}}, "parameters"),
+        ({"space": {"parameters": [PARAMETER] * 101}}, "100"),
+        ({"space": {"parameters": [PARAMETER] * 2}}, "distinct"),
+        ({"space": {"parameters": [PARAMETER | {"low": 2}]}}, "low < high"),
+        ({"space": {"parameters": [PARAMETER | {"high": "1"}]}}, "got '1'"),
+        ({"space": {"parameters": [PARAMETER | {"type": "os.system"}]}}, "got 'os.system'"),
+        ({"space": {"parameters": [PARAMETER | {"name": "n" * 1001}]}}, "1000"),
+        ({"space": {"parameters": [{"name": "c", "type": "categorical"}]}}, "needs 'choices'"),
+        (
+            {"space": {"parameters": [{"name": "i", "type": "int", "low": 0, "high": 10**400}]}},
+            "high",
+        ),
+        (
+            {
+                "space": {
+                    "parameters": [
+                        {"name": "c", "type": "categorical", "choices": list(range(1001))}
+                    ]
+                }
+            },
+            "1000",
+        ),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_a_study_that_cannot_be_is_not_created(
+    http: TestClient, change: dict[str, Any], says: str
+) -> None:
+    response = http.post("/api/studies", content=json.dumps(NEW | change), headers=JSON)
+    assert response.status_code == 422, response.text
+    assert says in response.json()["detail"]
+    assert http.get("/api/studies").json() == []
+
+
+JSON = {"Content-Type": "application/json"}
+
+
+def test_a_body_without_a_length_is_counted(http: TestClient, study: str) -> None:
+    pieces = (b" " * 2**16 for _ in range(40))
+    response = http.post(f"{study}/ask", content=pieces, headers=JSON)
+    assert "content-length" not in response.request.headers
+    assert "1048576 bytes" in problem(response, 413)
+
+
+def test_nobody_holds_the_door_open(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body that trickles in, and a client that is gone before it was all there."""
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.05)
+
+    async def trickle() -> dict[str, Any]:
+        await asyncio.sleep(0.02)
+        return {"type": "http.request", "body": b" ", "more_body": True}
+
+    async def gone() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    for receive, status in ((trickle, 408), (gone, 400)):
+        with pytest.raises(guard.Refused) as refused:
+            asyncio.run(guard._body(receive))
+        assert refused.value.problem.status_code == status
+
+
+def test_names_are_data_and_nothing_else(http: TestClient, file: Path) -> None:
+    """Neither SQL, nor HTML, nor a path."""
+    for name in (
+        "'; DROP TABLE noregret_events; --",
+        "<script>alert(1)</script>".replace("/", "∕"),
+    ):
+        space = {"parameters": [PARAMETER | {"name": name}]}
+        assert http.post("/api/studies", json=NEW | {"name": name, "space": space}).is_success
+        path = f"/api/studies/{name}"
+        trial = asked(http, path)
+        assert list(trial["params"]) == [name]
+        answer = http.get(path)
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.json()["name"] == name
+    assert len(http.get("/api/studies").json()) == 2
+    assert "alert(1)" not in http.get("/docs").text
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/static/../app.py", "/static/..%2fapp.py", "/static/%2e%2e/app.py", "/static//etc/passwd"],
+)
+def test_no_file_but_the_page_s(http: TestClient, path: str) -> None:
+    problem(http.get(path), 404)
+
+
+def test_what_changes_something_must_be_json(http: TestClient, study: str) -> None:
+    """A page elsewhere can make a browser send forms and plain text here, and bodies of no type."""
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; b=x"):
+        sent = http.post(f"{study}/ask", content="{}", headers={"Content-Type": kind})
+        assert kind in problem(sent, 415)
+    problem(http.post(f"{study}/ask"), 415)
+    fine = http.post(
+        f"{study}/ask", content="{}", headers={"Content-Type": "Application/JSON; charset=utf-8"}
+    )
+    assert fine.is_success
+
+
+def test_pages_of_other_sites_are_kept_out(http: TestClient, study: str) -> None:
+    for origin in ("http://evil.example", "http://localhost:8081", "null"):
+        sent = http.post(f"{study}/ask", json={}, headers={"Origin": origin})
+        assert origin in problem(sent, 403)
+    ours = http.post(f"{study}/ask", json={}, headers={"Origin": "http://localhost:8080"})
+    assert ours.is_success
+    for method in ("options", "delete", "put", "patch"):
+        assert getattr(http, method)(study).status_code in (405, 415)
+    assert "access-control-allow-origin" not in ours.headers
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost:8080", "127.0.0.1", "[::1]:8080", "192.0.2.7:80"],
+)
+def test_addresses_are_fine(http: TestClient, host: str) -> None:
+    assert http.get("/api/studies", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8080", "localhost.evil.example", "", "[::1", "a@b"]
+)
+def test_names_that_were_made_to_point_here_are_not(http: TestClient, host: str) -> None:
+    problem(http.get("/api/studies", headers={"Host": host}), 421)
+    problem(http.get("/", headers={"Host": host}), 421)
+
+
+def test_security_headers_are_on_every_answer(http: TestClient, study: str) -> None:
+    for path in ("/", "/docs", "/static/index.html", "/healthz", study, "/none", f"{study}/best"):
+        headers = http.get(path).headers
+        assert "default-src 'self'" in headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+        assert headers["referrer-policy"] == "no-referrer"
+    assert http.get(study).headers["cache-control"] == "no-store"
+
+
+def test_a_bug_is_a_problem_too_and_says_nothing(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: object, **kwargs: object) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(nr.Study, "ask", broken)
+    app = create_app(file)
+    with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as http:
+        http.post("/api/studies", json=NEW)
+        response = http.post("/api/studies/s/ask", json={})
+    assert "secret" not in problem(response, 500)
+    assert response.headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_pages_load_nothing_from_elsewhere(http: TestClient) -> None:
+    for path in ("/", "/docs"):
+        text = http.get(path).text
+        assert not re.findall(r"""(?:src|href)=["'](?:https?:)?//""", text)
+    assert "POST /api/studies/{name}/ask" in http.get("/docs").text
+    assert http.get("/openapi.json").json()["paths"]["/api/studies/{name}/ask"]
+
+
+# -- tokens ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def token_file(tmp_path: Path) -> Path:
+    path = tmp_path / "tokens"
+    path.write_text(f"# who\n\nread-only {READER}\n  read-write\t{WRITER}\n")
+    return path
+
+
+@pytest.fixture
+def guarded(file: Path, token_file: Path) -> Iterator[TestClient]:
+    app = create_app(file, tokens=Tokens.from_file(token_file))
+    with TestClient(app, base_url="http://tuning.example") as client:
+        yield client
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def test_tokens(guarded: TestClient) -> None:
+    assert guarded.post("/api/studies", json=NEW, headers=bearer(WRITER)).status_code == 201
+    for path in ("/api/studies", "/api/studies/s", "/metrics"):
+        assert guarded.get(path, headers=bearer(READER)).status_code == 200
+        assert guarded.get(path, headers={"Authorization": f"bearer {WRITER}"}).status_code == 200
+        missing = guarded.get(path)
+        assert "missing" in problem(missing, 401)
+        assert missing.headers["www-authenticate"] == "Bearer"
+        for wrong in (
+            bearer("x" * 24),
+            bearer(READER[:-1]),
+            bearer(""),
+            {"Authorization": READER},
+            {"Authorization": f"Basic {READER}"},
+            {"Authorization": "Bearer \xff".encode("latin-1")},
+        ):
+            assert "unknown" in problem(guarded.get(path, headers=wrong), 401)
+    for path in ("/api/studies/s/ask", "/api/studies/none/ask", "/api/studies/s/trials/0/tell"):
+        assert "missing" in problem(guarded.post(path, content="{", headers=JSON), 401)
+        assert "read-only" in problem(guarded.post(path, json={}, headers=bearer(READER)), 403)
+    problem(guarded.get(f"/api/studies?token={READER}"), 401)
+    for path in ("/", "/docs", "/openapi.json", "/healthz", "/readyz", "/static/index.html"):
+        assert guarded.get(path).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "holds no token"),
+        (f"{WRITER}\n", "line 1: need 'read-only TOKEN'"),
+        (f"admin {WRITER}\n", "line 1: need"),
+        (f"read-only {READER}\nread-write {WRITER} twice\n", "line 2: need"),
+        ("read-write short\n", "line 1: need at least 20"),
+        ("read-write ä" + WRITER, "ASCII"),
+    ],
+)
+def test_a_token_file_that_cannot_be_right(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "tokens"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=re.escape(says)) as caught:
+        Tokens.from_file(path)
+    assert WRITER not in str(caught.value)
+    assert "short" not in str(caught.value)
+
+
+def test_tokens_do_not_show(token_file: Path) -> None:
+    tokens = Tokens.from_file(token_file)
+    assert READER not in f"{tokens!r} {vars(tokens)}"
+    with pytest.raises(ConfigError, match="No such file"):
+        Tokens.from_file(token_file.with_name("none"))
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "example.org"])
+def test_no_open_door_by_mistake(file: Path, host: str) -> None:
+    with pytest.raises(ConfigError, match=f"{re.escape(repr(host))}.*--insecure"):
+        serve(str(file), host, 0, Tokens(), insecure=False)
+    assert not file.exists()
+
+
+# -- the service itself ----------------------------------------------------------------------------
+
+
+def test_health_readiness_and_metrics(http: TestClient, study: str) -> None:
+    assert http.get("/healthz").json() == {"status": "ok", "version": nr.__version__}
+    assert http.get("/readyz").status_code == 200
+    asked(http, study)
+    http.get("/api/studies/none")
+    http.get("/nonsense/1")
+    text = http.get("/metrics").text
+    ask = 'route="/api/studies/{name}/ask"'
+    assert f'noregret_http_requests_total{{method="POST",{ask},status="200"}} 1.0' in text
+    assert f"noregret_http_request_seconds_count{{{ask}}} 1.0" in text
+    assert 'route="/api/studies/{name}",status="404"' in text
+    assert 'route="none",status="404"' in text
+    assert "noregret_asks_in_progress 0.0" in text
+    assert "nonsense" not in text
+
+
+def test_a_storage_that_is_away_is_503(http: TestClient, study: str, file: Path) -> None:
+    file.rename(file.with_name("away"))
+    assert problem(http.get("/readyz"), 503) == "the storage is away"
+    for response in (http.get("/api/studies"), http.post(f"{study}/ask", json={})):
+        assert "s.db" in problem(response, 503, "StorageError")
+        assert response.headers["retry-after"]
+    assert http.get("/healthz").status_code == 200
+    file.with_name("away").rename(file)
+    assert asked(http, study)["number"] == 0

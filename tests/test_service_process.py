@@ -1,0 +1,425 @@
+"""The service as a process of its own, on real databases: loaded, killed, cut off, restarted."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi")
+
+import noregret as nr
+from conftest import PostgresServer
+from noregret.client import Client, RemoteStudy, ServiceError
+from noregret.errors import BudgetError, StorageError, TrialError, UnknownTrialError
+from serving import Service, serving
+
+ROOT = Path(__file__).parents[1]
+SPACE = nr.Space({"x": nr.Float(0.0, 1.0), "kind": nr.Categorical(["a", "b"])})
+
+
+def f(number: int, params: dict[str, Any]) -> float:
+    """Noise that belongs to the trial, so that a value can be told from all others."""
+    noise = np.random.default_rng([3, number]).normal()
+    return float(np.sin(5 * params["x"]) + (params["kind"] == "b") + 0.1 * noise)
+
+
+def fill(storage: str, trials: int, budget: int = 10_000) -> None:
+    """A study with so many trials, chosen at random: what is there before the test begins."""
+    rng = np.random.default_rng(0)
+    with nr.Study.open(storage, "s", space=SPACE, budget=budget) as study:
+        for _ in range(trials):
+            params = {"x": float(rng.random()), "kind": str(rng.choice(["a", "b"]))}
+            trial = study.adopt(params)
+            study.tell(trial, f(trial.number, trial.params))
+
+
+def wait_for(what: Callable[[], object], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@dataclass
+class Workers:
+    """Threads that ask and tell, and note what was acknowledged and how long it took."""
+
+    asked: list[int] = field(default_factory=list)
+    told: list[int] = field(default_factory=list)
+    tell_seconds: list[float] = field(default_factory=list)
+    errors: list[Exception] = field(default_factory=list)
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def run(self, study: RemoteStudy, rounds: int | None = None) -> None:
+        done = 0
+        try:
+            while not self.stop.is_set() and done != rounds:
+                trial = study.ask()
+                self.asked.append(trial.number)
+                start = time.perf_counter()
+                study.tell(trial, f(trial.number, trial.params))
+                self.tell_seconds.append(time.perf_counter() - start)
+                self.told.append(trial.number)
+                done += 1
+        except Exception as error:  # noqa: BLE001 - shown by the test
+            self.errors.append(error)
+
+    def start(
+        self, studies: list[RemoteStudy], rounds: int | None = None
+    ) -> list[threading.Thread]:
+        threads = [threading.Thread(target=self.run, args=(s, rounds)) for s in studies]
+        for thread in threads:
+            thread.start()
+        return threads
+
+
+def check_log(storage: str, workers: Workers, before: int = 0) -> None:
+    """Nothing that was acknowledged is lost, and nothing is there twice."""
+    with nr.Study.open(storage, "s", read_only=True) as study:
+        events = study.events()
+    counts = Counter((event.kind, event.body.get("number")) for event in events)
+    assert max(counts.values()) == 1
+    asked = {event.body["number"] for event in events if event.kind == "asked"}
+    told = {event.body["number"] for event in events if event.kind == "told"}
+    assert not workers.errors
+    assert len(set(workers.asked)) == len(workers.asked)
+    # No trial without an owner: a repeated ask has found the one that it asked for first.
+    assert asked - set(range(before)) == set(workers.asked)
+    assert told - set(range(before)) == set(workers.told) == set(workers.asked)
+
+
+# -- the client ------------------------------------------------------------------------------------
+
+
+def test_the_client_has_the_verbs_of_a_study(tmp_path: Path) -> None:
+    storage = str(tmp_path / "s.db")
+    with serving(storage, folder=tmp_path) as service:
+        client = Client(service.url, patience=5)
+        study = client.create("s ü/"[:3], space=SPACE, budget=5, direction="minimize", seed=2)
+        study.observe({"x": 0.5, "kind": "a"}, 1.0, sem=0.1, key="before")
+        study.observe({"x": 0.5, "kind": "a"}, 1.0, sem=0.1, key="before")
+        with pytest.raises(nr.DataError, match="sem: need a positive"):
+            study.observe({"x": 0.5, "kind": "a"}, 1.0, sem=-1.0)
+        for trial in study:
+            study.tell(trial, f(trial.number, trial.params))
+        with pytest.raises(BudgetError, match="the budget of 5 is spent"):
+            study.ask(within_budget=True)
+        study.extend(8)
+        first, second = study.ask(2, key="two")
+        assert study.ask(2, key="two") == [first, second]
+        study.abandon(first)
+        assert study.abandon_older_than(0) == [second.number]
+        with pytest.raises(TrialError, match="a result can't be changed"):
+            study.tell(0, 77.0)
+        with pytest.raises(UnknownTrialError, match="trial 99 was never asked"):
+            study.tell(99, 1.0)
+        with pytest.raises(UnknownTrialError, match="there is no study 'other'"):
+            client.study("other")
+        with pytest.raises(nr.ConfigError, match="budget: 8 there, 9 here"):
+            client.create("s ü", space=SPACE, budget=9)
+        assert [each["name"] for each in client.studies()] == ["s ü"]
+        assert client.study("s ü").info()["remaining"] == 1
+        with nr.Study.open(storage, "s ü", read_only=True) as local:
+            assert study.history() == local.history()
+            assert study.best() == local.best()
+            there = [(e.seq, e.time, e.kind, e.body) for e in study.events()]
+            assert there == [(e.seq, e.time, e.kind, e.body) for e in local.events()]
+    with pytest.raises(StorageError, match=r"127\.0\.0\.1.*refused"):
+        Client(service.url, patience=0.3).studies()
+
+
+def test_the_client_reads_page_by_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noregret.client.PAGE", 2)
+    with serving(str(tmp_path / "s.db"), folder=tmp_path) as service:
+        study = Client(service.url).create("s", space=SPACE, budget=9)
+        study.ask(5)
+        for x in (0.1, 0.2, 0.3, 0.4):
+            study.observe({"x": x, "kind": "a"}, x)
+        assert [row.number for row in study.history()] == [None] * 4 + [0, 1, 2, 3, 4]
+        assert [event.seq for event in study.events()] == list(range(1, 11))
+        assert [event.seq for event in study.events(after=8)] == [9, 10]
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8080", "ftp://x", "http://", "http://user:pw@host"])
+def test_the_client_wants_a_url(url: str) -> None:
+    with pytest.raises(nr.ConfigError, match="url: need"):
+        Client(url)
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+def test_tokens_are_asked_for_and_never_shown(tmp_path: Path) -> None:
+    token = "correct-horse-battery-staple"
+    (tmp_path / "tokens").write_text(f"read-write {token}\n")
+    options = ("--token-file", "tokens")
+    with serving(str(tmp_path / "s.db"), *options, folder=tmp_path) as service:
+        client = Client(service.url, token=token)
+        client.create("s", space=SPACE, budget=5).ask()
+        with pytest.raises(ServiceError, match="401: the token is missing"):
+            Client(service.url).studies()
+        with pytest.raises(ServiceError, match="401: the token is unknown"):
+            Client(service.url, token=token[:-1]).studies()
+        assert token not in repr(client)
+    assert service.log.startswith("serving ")
+    assert token not in service.log
+
+
+def test_the_command_ends_cleanly_and_says_what_is_wrong(tmp_path: Path) -> None:
+    with serving(str(tmp_path / "s.db"), folder=tmp_path) as service:
+        assert "in use" in refusal(tmp_path, "--port", str(service.port))
+        assert service.stop(signal.SIGINT) == 130
+        assert service.log == f"serving {service.storage} at {service.url}/\n"
+    assert "--insecure" in refusal(tmp_path, "--host", "0.0.0.0")
+    assert "port 99999" in refusal(tmp_path, "--port", "99999")
+
+
+def refusal(folder: Path, *options: str) -> str:
+    command = [sys.executable, "-m", "noregret", "serve", "--storage", "s.db", *options]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout) == (2, "")
+    return done.stderr
+
+
+def test_the_extra_is_asked_for_by_name() -> None:
+    code = (
+        "import sys; sys.modules['fastapi'] = None\n"
+        "from noregret.errors import MissingExtraError\n"
+        "try:\n    import noregret.service.app\n"
+        "except MissingExtraError as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "fastapi is not installed; run: pip install 'noregret[serve]'\n"
+
+
+# -- load ------------------------------------------------------------------------------------------
+
+
+def test_many_clients_on_one_study(storage: str, tmp_path: Path) -> None:
+    """Asks wait for each other; tells do not. (In full: benchmarks/service_load.py.)"""
+    fill(storage, 100)
+    workers = Workers()
+    with serving(storage, folder=tmp_path) as service:
+        study = Client(service.url).study("s")
+        for thread in workers.start([study] * 20, rounds=3):
+            thread.join()
+    assert len(workers.told) == 60
+    assert np.quantile(workers.tell_seconds, 0.95) < 0.5  # the machine may be busy with others
+    check_log(storage, workers, before=100)
+
+
+def test_many_studies_side_by_side(storage: str, tmp_path: Path) -> None:
+    with serving(storage, folder=tmp_path) as service:
+        client = Client(service.url)
+        studies = [client.create(f"s{i:02d}", space=SPACE, budget=9) for i in range(20)]
+        loads = {study: Workers() for study in studies}
+        started = [workers.start([study], rounds=3) for study, workers in loads.items()]
+        for (thread,) in started:
+            thread.join()
+        listed = client.studies()
+    assert [workers.told for workers in loads.values()] == [[0, 1, 2]] * 20
+    assert [(each["name"], each["told"]) for each in listed] == [(s.name, 3) for s in studies]
+
+
+def test_tells_do_not_wait_for_a_slow_ask(tmp_path: Path) -> None:
+    """More asks wait than there are threads, and each of them takes its time."""
+    storage = str(tmp_path / "s.db")
+    slow = tmp_path / "slow.py"
+    slow.write_text(
+        "import time\nimport noregret as nr\nfrom noregret.cli import main\n"
+        "propose = nr.Optimizer.propose\n"
+        "def slowly(self):\n    time.sleep(0.2)\n    return propose(self)\n"
+        "nr.Optimizer.propose = slowly\nmain()\n"
+    )
+    fill(storage, 10)
+    with nr.Study.open(storage, "s") as local:
+        known = local.ask(10)
+    with serving(storage, folder=tmp_path, program=(str(slow),)) as service:
+        study = Client(service.url).study("s")
+        askers = [threading.Thread(target=study.ask) for _ in range(30)]
+        for thread in askers:
+            thread.start()
+        time.sleep(0.5)
+        start = time.perf_counter()
+        for trial in known:
+            study.tell(trial, 1.0)
+        assert time.perf_counter() - start < 3.0  # thirty asks take six seconds
+        assert study.info()["asked"] < 50
+        for thread in askers:
+            thread.join()
+        assert study.info()["asked"] == 50
+
+
+def test_several_services_share_a_database(storage: str, tmp_path: Path) -> None:
+    fill(storage, 5)
+    workers = Workers()
+    with ExitStack() as stack:
+        folders = [tmp_path / name for name in ("one", "two")]
+        for folder in folders:
+            folder.mkdir()
+        services = [stack.enter_context(serving(storage, folder=each)) for each in folders]
+        studies = [Client(service.url).study("s") for service in services]
+        for thread in workers.start(studies * 4, rounds=4):
+            thread.join()
+        one, two = studies
+        assert one.info() == two.info()
+        last = one.ask(key="same")
+        assert two.ask(key="same") == last
+        two.tell(last, 0.5)
+        workers.asked.append(last.number)
+        workers.told.append(last.number)
+    check_log(storage, workers, before=5)
+
+
+# -- faults ----------------------------------------------------------------------------------------
+
+
+def survive(service: Service, storage: str, kills: int) -> Workers:
+    """Kill and start again in the middle of the work, and end with work."""
+    chance = random.Random(4)
+    workers = Workers()
+    study = Client(service.url, timeout=20, patience=120).study("s")
+    threads = workers.start([study] * 8)
+    for _ in range(kills):
+        goal = len(workers.told) + chance.randint(1, 12)
+        wait_for(lambda goal=goal: len(workers.told) >= goal or workers.errors)  # type: ignore[misc]
+        time.sleep(chance.uniform(0.0, 0.05))
+        service.kill()
+        service.start()
+    workers.stop.set()
+    for thread in threads:
+        thread.join()
+    return workers
+
+
+def test_killed_under_load(storage: str, tmp_path: Path) -> None:
+    fill(storage, 5)
+    with serving(storage, folder=tmp_path) as service:
+        workers = survive(service, storage, kills=3)
+    check_log(storage, workers, before=5)
+    assert len(workers.told) > 10
+
+
+@pytest.mark.slow
+def test_killed_fifty_times_under_load(storage: str, tmp_path: Path) -> None:
+    fill(storage, 20)
+    with serving(storage, folder=tmp_path) as service:
+        workers = survive(service, storage, kills=50)
+    check_log(storage, workers, before=20)
+    assert len(workers.told) > 100
+
+
+def test_a_database_that_goes_away_and_comes_back(
+    postgres: PostgresServer, postgres_url: str, tmp_path: Path
+) -> None:
+    fill(postgres_url, 5)
+    with serving(postgres_url, folder=tmp_path) as service:
+        impatient = Client(service.url, patience=0.0)
+        patient = Client(service.url, patience=60.0)
+        pending = impatient.study("s").ask()
+        postgres.stop()
+        try:
+            study = RemoteStudy(impatient, "s")
+            for call in (study.ask, lambda: study.tell(pending, 1.0), study.best, study.events):
+                with pytest.raises(StorageError, match="PostgreSQL database"):
+                    call()
+            with pytest.raises(ServiceError, match="503: the storage is away"):
+                impatient.call("GET", "/readyz")
+            assert impatient.call("GET", "/healthz")["status"] == "ok"
+            waiting = threading.Thread(target=RemoteStudy(patient, "s").tell, args=(pending, 1.0))
+            waiting.start()
+            time.sleep(0.3)
+        finally:
+            postgres.start()
+        waiting.join(timeout=60)
+        assert impatient.call("GET", "/readyz")["status"] == "ok"
+        assert study.ask().number == 6
+        assert [row.status for row in study.history()] == ["told"] * 6 + ["pending"]
+
+
+# -- what the documentation promises ---------------------------------------------------------------
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on this system")
+def test_the_page_of_the_documentation(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "service.md").read_text()
+    with serving(str(tmp_path / "s.db"), folder=tmp_path) as service:
+        page = page.replace("http://127.0.0.1:8080", service.url)
+        blocks = re.findall(r"^```(python|sh)\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+        head = "\n".join(blocks[0][1].splitlines()[:2])  # the names that later ones use
+        for language, code in blocks:
+            program = ["sh", "-ec", f"{head}\n{code}"]
+            done = subprocess.run(
+                [sys.executable, "-c", code] if language == "python" else program,
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+            assert done.returncode == 0, done.stderr
+        checkout = Client(service.url).study("checkout").info()
+    assert [language for language, _ in blocks] == ["sh", "python", "sh"]
+    assert (checkout["budget"], checkout["observed"], checkout["told"]) == (80, 1, 11)
+
+
+# -- other languages -------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="no node on this system")
+def test_the_client_in_node_survives_a_restart(tmp_path: Path) -> None:
+    storage = str(tmp_path / "s.db")
+    token = "t" * 30
+    (tmp_path / "tokens").write_text(f"read-write {token}\n")
+    with serving(storage, "--token-file", "tokens", folder=tmp_path) as service:
+        environment = os.environ | {"NOREGRET_URL": service.url, "NOREGRET_TOKEN": token}
+        client = subprocess.Popen(
+            ["node", str(ROOT / "examples" / "node_client.mjs"), "20"],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert client.stdout is not None
+        for _ in range(5):
+            client.stdout.readline()
+        service.kill()
+        service.start()
+        out, err = client.communicate(timeout=60)
+        assert client.returncode == 0, err
+        assert re.search(r"best: .*\"retries\":", out)
+    with nr.Study.open(storage, "checkout", read_only=True) as study:
+        assert Counter(row.status for row in study.history()) == {"told": 20}
+        assert study.best().params["provider"] == "north"
+
+
+def test_the_demo(tmp_path: Path) -> None:
+    """`make demo`: a page's address, a system that is being tuned, and an end on Ctrl-C."""
+    command = [sys.executable, "-u", str(ROOT / "examples" / "service_demo.py"), "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--pause", "0.01"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    ) as demo:
+        try:
+            assert demo.stdout is not None
+            line = demo.stdout.readline()
+            found = re.search(r"http://127\.0\.0\.1:\d+/", line)
+            assert found, line
+            client = Client(found.group())
+            wait_for(lambda: any((each["told"] or 0) > 3 for each in client.studies()))
+        finally:
+            demo.send_signal(signal.SIGINT)
+            assert demo.wait(timeout=30) == 0

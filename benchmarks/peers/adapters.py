@@ -1,0 +1,391 @@
+"""How each tool is driven: as a person would set it up who knows it well and wants its best.
+
+A tool is asked for a point, told the outcome, and recommends one in the end. What all share: none
+is told the noise; outcomes are to be maximised; scales (a logarithm, a whole number, a choice) are
+declared wherever the tool has a word for them, and it works in the unit cube where not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+from benchmarks.peers.problems import Params, Task
+
+import noregret as nr
+from noregret.design import sobol
+
+
+class Tool(Protocol):
+    def ask(self) -> Params: ...
+
+    def tell(self, params: Params, value: float) -> None:
+        """An outcome: of what was asked for, or of a point of a common start."""
+
+    def recommend(self) -> Params: ...
+
+
+def common_start(task: Task, seed: int) -> list[Params]:
+    """The first 2d + 2 points of a scrambled Sobol sequence."""
+    return [task.space.decode(x) for x in sobol(task.space, 2 * task.space.dim + 2, seed)]
+
+
+# -- ours ------------------------------------------------------------------------------------------
+
+
+class NoRegret:
+    def __init__(self, task: Task, seed: int, first: Sequence[Params], **settings: Any) -> None:
+        if first:
+            settings = {name: settings[name] for name in settings if name == "model"}
+            settings["design"] = first
+        self._optimizer = nr.Optimizer(task.space, task.budget, seed=seed, **settings)
+        self._trial: nr.Trial | None = None
+
+    def ask(self) -> Params:
+        self._trial = self._optimizer.ask()
+        return self._trial.params
+
+    def tell(self, params: Params, value: float) -> None:
+        # A common start is the optimizer's design: what it asks for next is what was tried.
+        trial, self._trial = self._trial or self._optimizer.ask(), None
+        self._optimizer.tell(trial, value)
+
+    def recommend(self) -> Params:
+        return self._optimizer.best().params
+
+
+def papers_setting(task: Task, seed: int, first: Sequence[Params]) -> NoRegret:
+    """The paper's start and model; a constant mean where the outcomes are not centred."""
+    model = nr.Model.paper()
+    if not task.centred:
+        model = replace(model, mean="constant")
+    return NoRegret(task, seed, first, design="grid", n0=task.n0, model=model)
+
+
+class Random:
+    """What nobody should lose to; recommends the luckiest draw."""
+
+    def __init__(self, task: Task, seed: int, first: Sequence[Params]) -> None:
+        self._space, self._rng = task.space, np.random.default_rng([seed, 0])
+        self._best: tuple[float, Params] = (-np.inf, {})
+
+    def ask(self) -> Params:
+        return self._space.decode(self._space.spread(self._rng.random((1, self._space.dim)))[0])
+
+    def tell(self, params: Params, value: float) -> None:
+        if value > self._best[0]:
+            self._best = (value, params)
+
+    def recommend(self) -> Params:
+        return self._best[1]
+
+
+# -- Optuna ----------------------------------------------------------------------------------------
+
+
+class Optuna:
+    """`study.ask` and `study.tell`; recommends `study.best_params`."""
+
+    def __init__(self, task: Task, seed: int, first: Sequence[Params], sampler: str) -> None:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        make = getattr(optuna.samplers, sampler)
+        start = {"n_startup_trials": len(first)} if first else {}
+        self._study = optuna.create_study(direction="maximize", sampler=make(seed=seed, **start))
+        self._distributions = {n: _distribution(p) for n, p in task.space.parameters.items()}
+        self._frozen = optuna.trial.create_trial
+        self._trial: Any = None
+
+    def ask(self) -> Params:
+        self._trial = self._study.ask(self._distributions)
+        return dict(self._trial.params)
+
+    def tell(self, params: Params, value: float) -> None:
+        if self._trial is None:
+            self._study.add_trial(
+                self._frozen(params=dict(params), distributions=self._distributions, value=value)
+            )
+        else:
+            self._study.tell(self._trial, value)
+        self._trial = None
+
+    def recommend(self) -> Params:
+        return dict(self._study.best_params)
+
+
+def _distribution(parameter: Any) -> Any:
+    from optuna import distributions as d
+
+    if isinstance(parameter, nr.Categorical):
+        return d.CategoricalDistribution(parameter.choices)
+    kind = d.IntDistribution if isinstance(parameter, nr.Int) else d.FloatDistribution
+    return kind(parameter.low, parameter.high, log=parameter.log)
+
+
+# -- BoTorch ---------------------------------------------------------------------------------------
+
+
+class BoTorch:
+    """A GP with BoTorch's own priors, fitted anew at every step, on the unit cube.
+
+    `sample_around_best` matters: without it the search loses the maximum late in a run. Choices are
+    handled by the mixed kernel and a search for each of them; whole numbers are rounded.
+    """
+
+    def __init__(self, task: Task, seed: int, first: Sequence[Params], acquisition: str) -> None:
+        import torch
+
+        torch.set_num_threads(1)
+        torch.manual_seed(seed)
+        torch.set_default_dtype(torch.double)
+        self._space = task.space
+        self._acquisition = getattr(self, f"_{acquisition}")
+        self._start = [] if first else common_start(task, seed)
+        self._x: list[Any] = []
+        self._y: list[float] = []
+        self._choices = [j for j, kind in enumerate(self._space.kinds) if kind == "categorical"]
+
+    def ask(self) -> Params:
+        if self._start:
+            return self._start.pop(0)
+        model = self._fitted()
+        return self._space.decode(self._maximum(self._acquisition(model)))
+
+    def tell(self, params: Params, value: float) -> None:
+        self._x.append(self._space.encode(params))
+        self._y.append(value)
+
+    def recommend(self) -> Params:
+        """The best posterior mean at a point that was tried."""
+        best = self._fitted().posterior(self._inputs).mean.argmax().item()
+        return self._space.decode(self._x[best])
+
+    @property
+    def _inputs(self) -> Any:
+        import torch
+
+        return torch.tensor(np.array(self._x))
+
+    def _fitted(self) -> Any:
+        import torch
+        from botorch import fit_gpytorch_mll
+        from botorch.models import MixedSingleTaskGP, SingleTaskGP
+        from botorch.models.transforms import Standardize
+        from gpytorch.mlls import ExactMarginalLogLikelihood
+
+        data = self._inputs, torch.tensor(self._y).unsqueeze(-1)
+        scaled = {"outcome_transform": Standardize(m=1)}
+        if self._choices:
+            model = MixedSingleTaskGP(*data, cat_dims=self._choices, **scaled)
+        else:
+            model = SingleTaskGP(*data, **scaled)
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        return model
+
+    def _log_ei(self, model: Any) -> Any:
+        from botorch.acquisition import LogExpectedImprovement
+
+        # Not the luckiest observation: noise would make it a threshold that nothing can beat.
+        return LogExpectedImprovement(model, best_f=model.posterior(self._inputs).mean.max())
+
+    def _log_nei(self, model: Any) -> Any:
+        from botorch.acquisition.logei import qLogNoisyExpectedImprovement
+
+        return qLogNoisyExpectedImprovement(model, X_baseline=self._inputs, prune_baseline=True)
+
+    def _ucb(self, model: Any) -> Any:
+        from botorch.acquisition import UpperConfidenceBound
+
+        return UpperConfidenceBound(model, beta=4.0)  # of the variance: two standard deviations
+
+    def _maximum(self, acquisition: Any) -> Any:
+        import torch
+        from botorch.optim import optimize_acqf, optimize_acqf_mixed
+
+        cube = torch.stack([torch.zeros(self._space.dim), torch.ones(self._space.dim)])
+        search = {
+            "bounds": cube,
+            "q": 1,
+            "num_restarts": 10,
+            "raw_samples": 256,
+            "options": {"sample_around_best": True},
+        }
+        if self._choices:
+            levels = [(j, self._space.levels[j]) for j in self._choices]
+            search["fixed_features_list"] = _combinations(levels)
+            return optimize_acqf_mixed(acquisition, **search)[0][0].numpy()
+        return optimize_acqf(acquisition, **search)[0][0].numpy()
+
+
+def _combinations(levels: Sequence[tuple[int, Any]]) -> list[dict[int, float]]:
+    """Every way to fix these columns."""
+    found: list[dict[int, float]] = [{}]
+    for column, values in levels:
+        found = [{**one, column: float(value)} for one in found for value in values]
+    return found
+
+
+# -- bayes_opt -------------------------------------------------------------------------------------
+
+
+class BayesOpt:
+    """`suggest` and `register`, on the unit cube; choices are its own categorical parameters.
+
+    Repeats are allowed, as its documentation advises under noise (it would stop at the first).
+    Starts with the five random points of its `maximize`; recommends `max`, the luckiest draw.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        seed: int,
+        first: Sequence[Params],
+        kappa: float | None = None,
+        alpha: float | None = None,
+    ) -> None:
+        from bayes_opt import BayesianOptimization, acquisition
+
+        self._space = task.space
+        bounds = {
+            name: tuple(p.choices) if isinstance(p, nr.Categorical) else (0.0, 1.0)
+            for name, p in task.space.parameters.items()
+        }
+        upper = None if kappa is None else acquisition.UpperConfidenceBound(kappa=kappa)
+        self._optimizer = BayesianOptimization(
+            None,
+            bounds,
+            acquisition_function=upper,
+            random_state=seed,
+            verbose=0,
+            allow_duplicate_points=True,
+        )
+        if alpha is not None:
+            self._optimizer.set_gp_params(alpha=alpha)
+        self._start = [] if first else self._optimizer.random_sample(5)
+
+    def ask(self) -> Params:
+        return self._params(self._start.pop(0) if self._start else self._optimizer.suggest())
+
+    def tell(self, params: Params, value: float) -> None:
+        self._optimizer.register(self._units(params), value)
+
+    def recommend(self) -> Params:
+        return self._params(self._optimizer.max["params"])
+
+    def _units(self, params: Params) -> dict[str, Any]:
+        columns = self._space.parameters.items()
+        return {
+            n: params[n] if isinstance(p, nr.Categorical) else p.encode(params[n])
+            for n, p in columns
+        }
+
+    def _params(self, units: Mapping[str, Any]) -> Params:
+        columns = self._space.parameters.items()
+        return {
+            n: str(units[n]) if isinstance(p, nr.Categorical) else p.decode(float(units[n]))
+            for n, p in columns
+        }
+
+
+# -- scikit-optimize -------------------------------------------------------------------------------
+
+
+class Skopt:
+    """Its `Optimizer` with a GP; repeats are allowed, since they are no mistake under noise.
+
+    Only the last model is kept: by default it keeps them all. Recommends the luckiest draw.
+    """
+
+    def __init__(self, task: Task, seed: int, first: Sequence[Params]) -> None:
+        import skopt
+
+        self._names = task.space.names
+        self._optimizer = skopt.Optimizer(
+            [_dimension(p) for p in task.space.parameters.values()],
+            random_state=seed,
+            n_initial_points=len(first) or 10,
+            avoid_duplicates=False,
+            model_queue_size=1,
+        )
+
+    def ask(self) -> Params:
+        return self._params(self._optimizer.ask())
+
+    def tell(self, params: Params, value: float) -> None:
+        self._optimizer.tell([params[name] for name in self._names], -value)
+
+    def recommend(self) -> Params:
+        return self._params(self._optimizer.get_result().x)
+
+    def _params(self, x: Sequence[Any]) -> Params:
+        plain = [v.item() if isinstance(v, np.generic) else v for v in x]
+        return dict(zip(self._names, plain, strict=True))
+
+
+def _dimension(parameter: Any) -> Any:
+    from skopt import space
+
+    if isinstance(parameter, nr.Categorical):
+        return space.Categorical(list(parameter.choices))
+    kind = space.Integer if isinstance(parameter, nr.Int) else space.Real
+    prior = "log-uniform" if parameter.log else "uniform"
+    return kind(parameter.low, parameter.high, prior=prior)
+
+
+# -- Ax --------------------------------------------------------------------------------------------
+
+
+class Ax:
+    """Its client with its own strategy, except that the start leaves out the centre of the box.
+
+    That is the answer to some of these functions. Recommends `get_best_parameterization`.
+    """
+
+    def __init__(self, task: Task, seed: int, first: Sequence[Params]) -> None:
+        import logging
+
+        import torch
+        from ax.api.client import Client
+
+        torch.set_num_threads(1)
+        logging.getLogger("ax").setLevel(logging.ERROR)
+        self._client = Client(random_seed=seed)
+        self._client.configure_experiment(
+            [_config(name, p) for name, p in task.space.parameters.items()]
+        )
+        self._client.configure_optimization(objective="y")
+        self._client.configure_generation_strategy(
+            initialization_budget=len(first) or None,
+            initialization_random_seed=seed,
+            initialize_with_center=False,
+        )
+        self._index: int | None = None
+
+    def ask(self) -> Params:
+        ((self._index, params),) = self._client.get_next_trials(max_trials=1).items()
+        return dict(params)
+
+    def tell(self, params: Params, value: float) -> None:
+        index = self._client.attach_trial(dict(params)) if self._index is None else self._index
+        self._client.complete_trial(index, raw_data={"y": value})
+        self._index = None
+
+    def recommend(self) -> Params:
+        return dict(self._client.get_best_parameterization()[0])
+
+
+def _config(name: str, parameter: Any) -> Any:
+    from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+
+    if isinstance(parameter, nr.Categorical):
+        choices = list(parameter.choices)
+        return ChoiceParameterConfig(name, choices, parameter_type="str", is_ordered=False)
+    return RangeParameterConfig(
+        name,
+        bounds=(parameter.low, parameter.high),
+        parameter_type="int" if isinstance(parameter, nr.Int) else "float",
+        scaling="log" if parameter.log else "linear",
+    )

@@ -1,0 +1,265 @@
+"""The page and the plot, from the records and nothing else; what is missing is said."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers.plot import draw
+from benchmarks.peers.problems import GROUPS, TASKS
+from benchmarks.peers.results import Cell, Gap, Results
+from benchmarks.peers.runs import LAST, MARKS, WINDOW, Run, Spec, read
+from benchmarks.peers.tools import DEFAULT, OURS, PAPER, TOOLS
+
+from noregret.experiments.analyse import short
+from noregret.experiments.progress import span
+
+SPEED = "hartmann-6"
+
+
+def write(root: Path, page: Path) -> None:
+    """Write the page, and its plot beside the records."""
+    runs = list(read(root).values())
+    if not runs:
+        raise SystemExit(f"{root}: no records there")
+    plot = root.parent / "regret.png"
+    results = Results.of(runs, "own")
+    draw(results, plot)
+    where = root.parent / "footprint.json"
+    footprints = json.loads(where.read_text()) if where.exists() else {}
+    image = plot.relative_to(page.parent).as_posix()
+    page.write_text("\n\n".join(sections(runs, results, footprints, image)) + "\n")
+
+
+def sections(
+    runs: Sequence[Run], results: Results, footprints: dict[str, Any], image: str
+) -> Iterable[str]:
+    yield head(runs, results)
+    yield from regret_part(results)
+    yield "## The bars\n\n" + bars(results)
+    yield f"## Regret by evaluation\n\n![Mean cumulative regret, a panel a problem]({image})"
+    yield f"## The last {LAST} evaluations\n\nSum of their regrets.\n\n" + tables(results, "last")
+    yield (
+        "## The recommendation\n\nRegret of the point that the tool itself calls best in the end."
+        "\n\n" + tables(results, "simple")
+    )
+    yield "## What a suggestion costs\n\n" + cost_table(results, footprints)
+    common = Results.of([run for run in runs if "/common/" in run.id], "common")
+    if common.cells:
+        together = Results.of(runs, "common")
+        yield "# With a common start\n\nThe same 2d + 2 Sobol points for all, seed by seed."
+        yield from regret_part(together)
+    yield missing(runs, results)
+
+
+def regret_part(results: Results) -> Iterable[str]:
+    yield (
+        "## Cumulative regret\n\nMean ± half of the 95 % interval (number of seeds); the lowest"
+        " mean in **bold**.\n\n" + tables(results, "regret")
+    )
+    yield (
+        "## The default against the best peers\n\nRegret of noregret's default minus the peer's, on"
+        " the seeds that both have; below 0 the default lost less (and by which share of the"
+        " peer's regret, over how many seeds). **Bold** where the 95 % interval excludes 0.\n\n"
+        + duel_table(results)
+    )
+
+
+def head(runs: Sequence[Run], results: Results) -> str:
+    small = any(run.budget != TASKS[Spec.of(run.id).problem].budget for run in runs)
+    hours = sum(run.cpu_seconds for run in runs)
+    seeds = sorted({len(cell) for cell in results.cells.values()})
+    tools = [name for name in TOOLS if any(tool == name for _, tool in results.cells)]
+    about = "\n".join(f"- `{name}`: {TOOLS[name].about}" for name in tools)
+    warning = "\n**A smoke test, with small budgets: it says nothing.**\n" if small else ""
+    return f"""# noregret against its peers
+{warning}
+Written by `python -m benchmarks.peers --report` from the records beside it. Every tool tunes the
+same problems with the same budget N and meets the same noise (evaluation k of seed s has the same
+draw for all); what counts is the regret of all N evaluations, the start included, measured without
+noise and in standard deviations of the function. On `mlp` and `svm-digits` nobody knows the true
+function: there it is 1 minus the accuracy observed. Each tool starts in its own way, and none is
+told how large the noise is.
+
+{about}
+
+- **Runs:** {len(runs)}, of which {sum(run.error is not None for run in runs)} crashed;
+  {seeds[0] if seeds else 0} to {seeds[-1] if seeds else 0} seeds a cell, from 0 on;
+  {span(hours)} of CPU time in suggestions, one thread a run.
+- **Versions:** {versions(runs)}.
+- **noregret's own records** (commit, digest of the source): {sources(runs)}."""
+
+
+def versions(runs: Sequence[Run]) -> str:
+    found: dict[str, set[str]] = defaultdict(set)
+    for run in runs:
+        for name, value in run.stamp.items():
+            if name not in ("commit", "source"):
+                found[name].add(value)
+    return ", ".join(f"{name} {' and '.join(sorted(found[name]))}" for name in found)
+
+
+def sources(runs: Sequence[Run]) -> str:
+    ours = [run.stamp for run in runs if Spec.of(run.id).tool in OURS]
+    counts = Counter((stamp["commit"] or "no commit", stamp["source"]) for stamp in ours)
+    listed = [f"{commit} {source} ({n} runs)" for (commit, source), n in counts.items()]
+    return "; ".join(listed) or "none"
+
+
+def tables(results: Results, name: str) -> str:
+    """A table a group: a row a tool, a column a problem."""
+    parts = []
+    for group, title in GROUPS.items():
+        problems = results.problems(group)
+        if not problems:
+            continue
+        best = {p: _lowest(results, p, name) for p in problems}
+        rows = []
+        for tool in TOOLS:
+            cells = [results.cells.get((problem, tool)) for problem in problems]
+            if any(cells):
+                texts = [_text(cell, name) if cell else "–" for cell in cells]
+                marked = [
+                    f"**{text}**" if best[problem] == tool else text
+                    for problem, text in zip(problems, texts, strict=True)
+                ]
+                rows.append([tool, *marked])
+        heads = [f"{problem} (N = {results.budget(problem)})" for problem in problems]
+        parts.append(f"**{title}**\n\n" + table(["", *heads], rows))
+    return "\n\n".join(parts)
+
+
+def _text(cell: Cell, name: str) -> str:
+    return f"{cell.over(name)} ({len(cell)})"
+
+
+def _lowest(results: Results, problem: str, name: str) -> str:
+    there = [tool for tool in TOOLS if (problem, tool) in results.cells]
+    return min(there, key=lambda tool: results.cells[problem, tool].over(name).mean)
+
+
+def duel_table(results: Results) -> str:
+    rows = []
+    for problem in results.problems():
+        peers = results.ranked(problem)[:2]
+        gaps = [results.against(problem, peer) for peer in peers]
+        if gaps and gaps[0] is not None:
+            duels = [_duel(peer, gap) for peer, gap in zip(peers, gaps, strict=True)]
+            duels += ["–"] * (2 - len(duels))
+            rows.append([problem, *duels, _winner(peers[0], gaps[0])])
+    columns = ["", "best peer", "second best peer", "who lost less"]
+    return table(columns, rows) if rows else "No seeds yet that the default and a peer both have."
+
+
+def _duel(peer: str, gap: Gap | None) -> str:
+    if gap is None:
+        return f"{peer}: –"
+    text = f"{gap.regret}" if gap.regret.mean < 0 else f"+{gap.regret}"
+    marked = f"**{text}**" if gap.clear else text
+    return f"{peer}: {marked}, {100 * gap.share:+.0f} % ({gap.regret.count})"
+
+
+def _winner(peer: str, gap: Gap) -> str:
+    if not gap.clear:
+        return "open"
+    return DEFAULT if gap.regret.mean < 0 else peer
+
+
+# -- the bars --------------------------------------------------------------------------------------
+
+
+def bars(results: Results) -> str:
+    lines = [*_regret_bars(results), *_paper_bars(results), *_speed_bars(results)]
+    return "\n".join(f"- {line}" for line in lines) if lines else "Too few records to say."
+
+
+def _regret_bars(results: Results) -> Iterable[str]:
+    best = {p: ranked[0] for p in results.problems() if (ranked := results.ranked(p))}
+    gaps = {p: gap for p, peer in best.items() if (gap := results.against(p, peer))}
+    seven = [gap for p, gap in gaps.items() if TASKS[p].group == "paper"]
+    if seven:
+        yield (
+            f"Of the paper's 7 problems, {len(seven)} are recorded. The default lost less than the"
+            f" best peer on {sum(gap.share < 0 for gap in seven)} (bar: 7), and the interval of the"
+            f" difference excludes 0 on {sum(gap.regret.high < 0 for gap in seven)} (bar: 4)."
+        )
+    if gaps:
+        worse = [f"{p} ({100 * g.share:+.0f} %)" for p, g in gaps.items() if g.share > 0.05]
+        yield (
+            f"Of {len(gaps)} problems, the default lost more than the best peer by over 5 % on:"
+            f" {', '.join(worse) or 'none'} (bar: none)."
+        )
+
+
+def _paper_bars(results: Results) -> Iterable[str]:
+    ratios = {}
+    for problem in results.problems("paper"):
+        pair = [results.cells.get((problem, tool)) for tool in (PAPER, DEFAULT)]
+        if all(pair):
+            ratios[problem] = pair[0].over("regret").mean / pair[1].over("regret").mean
+    if ratios:
+        listed = ", ".join(f"{problem} {ratio:.2f}" for problem, ratio in ratios.items())
+        yield (
+            f"Regret of the paper's setting / of the default: {listed} (bar: 1 on each of the six,"
+            " 2 on hartmann-6 and griewank-6)."
+        )
+
+
+def _speed_bars(results: Results) -> Iterable[str]:
+    ours = results.cells.get((SPEED, DEFAULT))
+    mine = ours.cpu_ms(200) if ours else None
+    for peer, bar in (("optuna-gp", 10), ("botorch-logei", 50)):
+        cell = results.cells.get((SPEED, peer))
+        theirs = cell.cpu_ms(200) if cell else None
+        if mine and theirs:
+            yield (
+                f"CPU time a step at n = 200 on {SPEED}: 1/{theirs / mine:.1f} of {peer}"
+                f" (bar: 1/{bar})."
+            )
+
+
+# -- costs, crashes, gaps --------------------------------------------------------------------------
+
+
+def cost_table(results: Results, footprints: dict[str, Any]) -> str:
+    rows = []
+    for tool in TOOLS:
+        cell = results.cells.get((SPEED, tool))
+        mine = [c for (_, name), c in results.cells.items() if name == tool]
+        if not mine:
+            continue
+        steps = [cell.cpu_ms(mark) if cell else None for mark in MARKS]
+        peak = max(run.peak_mb for c in mine for run in c.runs.values())
+        foot = footprints.get(tool, {})
+        numbers = [*steps, peak, foot.get("import_s"), foot.get("installed_mb")]
+        rows.append([tool, *("–" if x is None else short(x) for x in numbers)])
+    columns = [f"ms at n = {mark}" for mark in MARKS]
+    heads = ["", *columns, "peak MB", "import s", "installed MB"]
+    return (
+        f"CPU milliseconds of an ask and a tell on {SPEED} (6-d), averaged over the"
+        f" {2 * WINDOW} steps around n; the largest peak memory of all runs; CPU seconds of the"
+        " import; megabytes of the packages with all that they require.\n\n" + table(heads, rows)
+    )
+
+
+def missing(runs: Sequence[Run], results: Results) -> str:
+    lines = []
+    for tool in TOOLS:
+        gaps = [p for p in results.problems() if (p, tool) not in results.cells]
+        if len(gaps) == len(results.problems()):
+            lines.append(f"- `{tool}`: no run at all.")
+        elif gaps:
+            lines.append(f"- `{tool}`: nothing on {', '.join(gaps)}.")
+    unseen = [n for n in TASKS if n not in results.problems()]
+    if unseen:
+        lines.append(f"- No tool was run on {', '.join(unseen)}.")
+    crashed = [f"- `{run.id}` crashed: {run.error}" for run in runs if run.error]
+    return "## What is missing\n\n" + ("\n".join([*lines, *crashed]) or "Nothing; no run crashed.")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -35,9 +35,13 @@ class State:
             unit=1.0,
             rng=np.random.default_rng(seed),
             draw=lambda: np.full(self.space.dim, 0.5),
-            domain_best=lambda: float(self.gp.at_data[0].max()),
+            highest=lambda width: self._highest(width),
         )
         return (policy or nr.EIC()).score(context)
+
+    def _highest(self, width: float) -> float:
+        mu, sigma = self.gp.posterior(np.random.default_rng(0).random((4000, self.space.dim)))
+        return float((mu + width * self.gp.omega * sigma).max())
 
     def search(self, score: Score, seed: int = 0) -> tuple[Array, float]:
         """The point found, checked to be one that can be tried and feasible, and its value."""
@@ -141,7 +145,14 @@ def test_other_dimensions_against_random_points(dim: int) -> None:
 
 @pytest.mark.parametrize(
     "policy",
-    [nr.EI(), nr.AEI(), nr.GPUCB(), nr.GPTS(features=256), nr.EIC(incumbent="quantile")],
+    [
+        nr.EI(),
+        nr.AEI(),
+        nr.GPUCB(),
+        nr.IDS(),
+        nr.GPTS(features=256),
+        nr.EIC(incumbent="quantile"),
+    ],
     ids=lambda policy: policy.name,
 )
 def test_other_scores_against_random_points(policy: Policy) -> None:

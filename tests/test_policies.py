@@ -1,5 +1,7 @@
 """The gate, the incumbents and the scores, against their definitions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -24,7 +26,7 @@ def context(seed: int = 0, m: int = 12, dim: int = 2, remaining: int = 40) -> Co
         unit=2.0,
         rng=np.random.default_rng(seed),
         draw=lambda: rng.random(dim),
-        domain_best=lambda: 9.0,
+        highest=lambda width: 9.0,
     )
 
 
@@ -224,3 +226,30 @@ def test_replicates_are_merged_only_where_nothing_can_be_learnt() -> None:
             ]
             best = max(same, key=lambda i: score(x[[i]])[0][0]) if same else None
             assert row == best
+
+
+def test_ids_weighs_what_is_feared_against_what_is_learnt() -> None:
+    """Kirschner and Krause's ratio, at points and at the data, with b from the gate."""
+    here = context(remaining=40)
+    x = np.random.default_rng(1).random((50, 2))
+    mu, sigma = here.gp.posterior(x)
+    s, b = here.gp.omega * sigma, 0.5 * -gate(40)
+    ratio = (9.0 - (mu - b * s)) ** 2 / np.log1p((s / here.gp.noise_sd) ** 2)
+    value, slack = nr.IDS().score(here)(x)
+    np.testing.assert_allclose(value, -np.log(ratio), rtol=1e-10)
+    np.testing.assert_array_equal(slack >= 0, (mu - incumbent(here, "mean")) / s >= gate(40))
+
+
+def test_ids_ends_at_the_best_mean() -> None:
+    """With one evaluation left b is 0: nothing is feared at the highest mean."""
+    here = context(remaining=1)
+    mu, _ = here.gp.at_data
+    told = replace(here, highest=lambda width: float(mu.max()) if width == 0 else np.inf)
+    value, _ = nr.IDS().score(told).at_rows(here.rows)
+    assert np.argmax(value) == np.argmax(mu)
+
+
+@pytest.mark.parametrize("share", [0.0, -1.0, float("nan"), float("inf")])
+def test_ids_needs_a_positive_share(share: float) -> None:
+    with pytest.raises(nr.ConfigError, match=r"share: .*" + str(share)):
+        nr.IDS(share=share)

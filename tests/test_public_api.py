@@ -29,6 +29,7 @@ PINNED = {
         "EIC",
         "GPTS",
         "GPUCB",
+        "IDS",
         "EINguyen",
         "ExploreThenCommit",
         "Policy",

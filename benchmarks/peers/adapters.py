@@ -38,8 +38,7 @@ def common_start(task: Task, seed: int) -> list[Params]:
 class NoRegret:
     def __init__(self, task: Task, seed: int, first: Sequence[Params], **settings: Any) -> None:
         if first:
-            settings = {name: settings[name] for name in settings if name == "model"}
-            settings["design"] = first
+            settings = settings | {"design": first, "n0": None}
         self._optimizer = nr.Optimizer(task.space, task.budget, seed=seed, **settings)
         self._trial: nr.Trial | None = None
 

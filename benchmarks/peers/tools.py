@@ -64,6 +64,9 @@ TOOLS: Mapping[str, Entry] = MappingProxyType(
             _OURS,
             0.02,
         ),
+        "noregret-ids": Entry(
+            _with(NoRegret, policy="ids"), 'the default with policy="ids"', "noregret", _OURS, 0.02
+        ),
         "optuna-gp": Entry(
             _with(Optuna, sampler="GPSampler"),
             "GPSampler, defaults",
@@ -134,5 +137,6 @@ TOOLS: Mapping[str, Entry] = MappingProxyType(
         "random": Entry(Random, "uniform draws", "numpy", ("numpy",), 0.001),
     }
 )
-DEFAULT, PAPER = OURS = ("noregret", "noregret-paper")
+DEFAULT, PAPER = "noregret", "noregret-paper"
+OURS = (DEFAULT, PAPER, "noregret-ids")
 PEERS = tuple(name for name in TOOLS if name not in (*OURS, "random"))

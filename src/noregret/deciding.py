@@ -12,7 +12,7 @@ from noregret.decision import Decision, Landscape
 from noregret.gp import GP
 from noregret.maximise import maximise, same_point
 from noregret.numerics import Array, h
-from noregret.policies import Context, Policy, mean_score
+from noregret.policies import Context, Policy, upper_score
 from noregret.space import Space
 from noregret.surrogate import Fitted, Surrogate
 
@@ -54,9 +54,9 @@ class Situation:
             gp = gp.add(x, float(mu[0]))
 
         @cache  # a decision and its explanation count from the same incumbent
-        def domain_best() -> float:
-            found = maximise(mean_score(gp), self.space, gp.data.x[:rows], self.rng)
-            return float(found.value)
+        def highest(width: float) -> float:
+            score = upper_score(gp, width)
+            return float(maximise(score, self.space, gp.data.x[:rows], self.rng).value)
 
         return Context(
             gp=gp,
@@ -67,7 +67,7 @@ class Situation:
             unit=self.fitted.scale,
             rng=self.rng,
             draw=lambda: draw(self.space, self.rng),
-            domain_best=domain_best,
+            highest=highest,
             promised=self._promised(gp) if self.waiting else -np.inf,
         )
 

@@ -41,7 +41,7 @@ class Context:
     unit: float  # how much one unit of the model is in the user's units
     rng: Generator  # this decision's own
     draw: Callable[[], Array]  # a point drawn uniformly from the space
-    domain_best: Callable[[], float]  # max of the posterior mean over the space, when asked for
+    highest: Callable[[float], float]  # b -> max of mu + b s over the space, searched for
     promised: float = -np.inf  # the best posterior mean to expect once pending results are in
 
     @property
@@ -200,7 +200,7 @@ def incumbent(context: Context, kind: Incumbent, beta: float = 0.9) -> float:
     if kind == "observation":
         return context.best_observation
     if kind == "domain":
-        return context.domain_best()
+        return context.highest(0.0)
     mu, sigma = context.gp.at_data
     if kind == "mean":  # what is under way need not be sought again
         return max(float(mu.max()), context.promised)
@@ -389,12 +389,43 @@ class GPUCB(Policy):
         return beta_n(gp.information, self.bound, 1.0, self.delta)
 
     def score(self, context: Context) -> Score:
-        width = self.width(context)
+        return upper_score(context.gp, self.width(context))
+
+
+@dataclass(frozen=True)
+class IDS(Policy):
+    """Information-directed sampling within EIC's gate, its confidence set by what budget remains.
+
+    It takes the point with the least regret that may be feared, squared, per information gained:
+    (max U - (mu - b s))^2 / log(1 + s^2 / noise^2), with U = mu + b s (Kirschner and Krause 2018).
+    Their b grows with n.  Here b = `share` |t_m|, where t_m is EIC's gate: mu + |t_m| s is the
+    least value of an incumbent at which x is not worth its cost with m evaluations left, so it is
+    what can still be hoped for at x.  The gate itself keeps from learning what can't pay any more.
+    """
+
+    name: ClassVar[str] = "ids"
+    merge: bool = field(default=True, kw_only=True)
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < np.inf:
+            raise ConfigError(f"share: need a positive number, got {self.share!r}")
+
+    def threshold(self, context: Context) -> float | None:
+        return gate(context.remaining)
+
+    def score(self, context: Context) -> Score:
+        gp, b = context.gp, self.share * -gate(context.remaining)
+        top, noise2 = context.highest(b), gp.noise_sd**2
+        least = 1e-9 * gp.omega  # where the highest point itself is looked at
 
         def utility(mu: Array, s: Array) -> tuple[Array, Array, Array]:
-            return mu + width * s, np.ones_like(mu), np.full_like(s, width)
+            feared = np.maximum(top - mu + b * s, least)
+            learnt = np.log1p(s * s / noise2)
+            slope = 2.0 * s / ((noise2 + s * s) * learnt)
+            return np.log(learnt) - 2.0 * np.log(feared), 2.0 / feared, slope - 2.0 * b / feared
 
-        return PosteriorScore(context.gp, context.gp.omega, utility)
+        return PosteriorScore(gp, gp.omega, utility, self.xi(context), self.threshold(context))
 
 
 @dataclass(frozen=True)
@@ -432,11 +463,11 @@ class GPTS(Policy):
         return PathScore(gp.sample_path(context.rng, self.features, scale))
 
 
-def mean_score(gp: GP) -> Score:
-    """The posterior mean itself."""
+def upper_score(gp: GP, width: float) -> Score:
+    """mu + width s: an upper confidence bound, or the posterior mean itself."""
 
     def utility(mu: Array, s: Array) -> tuple[Array, Array, Array]:
-        return mu, np.ones_like(mu), np.zeros_like(s)
+        return mu + width * s, np.ones_like(mu), np.full_like(s, width)
 
     return PosteriorScore(gp, gp.omega, utility)
 
@@ -451,7 +482,7 @@ class Random(Policy):
         return context.draw()
 
     def score(self, context: Context) -> Score:
-        return mean_score(context.gp)
+        return upper_score(context.gp, 0.0)
 
 
 @dataclass(frozen=True)
@@ -472,12 +503,12 @@ class ExploreThenCommit(Policy):
         return np.asarray(context.gp.data.x[context.incumbent_row])
 
     def score(self, context: Context) -> Score:
-        return mean_score(context.gp)
+        return upper_score(context.gp, 0.0)
 
 
 POLICIES: dict[str, type[Policy]] = {
     policy.name: policy
-    for policy in (EIC, EI, AEI, EINguyen, GPUCB, GPTS, Random, ExploreThenCommit)
+    for policy in (EIC, EI, AEI, EINguyen, IDS, GPUCB, GPTS, Random, ExploreThenCommit)
 }
 
 

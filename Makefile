@@ -12,6 +12,10 @@ READY_PEERS := $(VENV)/.ready-peers
 # Matrices are small here: a second BLAS thread waits more than it works, and worse on a busy machine.
 export OMP_NUM_THREADS ?= 1
 
+# Processes that share the tests; each starts a database and a browser of its own.
+JOBS ?= 2
+PARALLEL := -n $(JOBS) --dist worksteal
+
 run: $(READY)
 	rm -f live_demo.sqlite*
 	$(BIN)/noregret tune examples/live_demo.py --budget 120 --study recommender --storage live_demo.sqlite
@@ -22,14 +26,14 @@ demo: $(READY)
 	$(BIN)/python examples/service_demo.py
 
 test: lint types
-	$(BIN)/python -m pytest -q -m "not slow and not integration"
+	$(BIN)/python -m pytest -q $(PARALLEL) -m "not slow and not integration"
 
 test-all: lint types
-	$(BIN)/python -m pytest -q -m "not integration"
+	$(BIN)/python -m pytest -q $(PARALLEL) -m "not integration"
 
 # Exit 5 means that no test was collected.
 test-integrations: $(READY_INTEGRATIONS)
-	$(BIN)/python -m pytest -q -m integration || test $$? -eq 5
+	$(BIN)/python -m pytest -q $(PARALLEL) -m integration || test $$? -eq 5
 
 lint: $(READY)
 	$(BIN)/ruff check .

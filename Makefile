@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 READY_INTEGRATIONS := $(VENV)/.ready-integrations
 READY_PEERS := $(VENV)/.ready-peers
 
-.PHONY: run demo test test-all test-integrations lint types bench bench-peers clean
+.PHONY: run demo test test-all test-integrations smoke lint types bench bench-peers clean
 .DELETE_ON_ERROR:
 
 # Matrices are small here: a second BLAS thread waits more than it works, and worse on a busy machine.
@@ -34,6 +34,11 @@ test-all: lint types
 # Exit 5 means that no test was collected.
 test-integrations: $(READY_INTEGRATIONS)
 	$(BIN)/python -m pytest -q $(PARALLEL) -m integration || test $$? -eq 5
+
+# The paper's experiments in miniature: every figure, ablation and page, in a folder of their own.
+smoke: $(READY)
+	rm -rf build/smoke
+	$(BIN)/noregret reproduce all --smoke --jobs $(JOBS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -491,28 +491,6 @@ def test_settings_that_an_older_release_did_not_write(file: Path) -> None:
         Study.open(file, "s", policy=nr.EIC(gate=False))
 
 
-def test_a_study_of_an_older_release_goes_on(tmp_path: Path) -> None:
-    """One dump per release, of every kind of event: it reads as it was written, and serves on."""
-    path = tmp_path / "old.sqlite"
-    dump = Path(__file__).parent / "assets" / "study-0.1.sql"
-    with closing(sqlite3.connect(path)) as conn:
-        conn.executescript(dump.read_text())
-    with Study.open(path, "clinic") as study:
-        assert (study.direction, study.budget, study.asked) == ("minimize", 40, 18)
-        assert study.space.validate(study.trials[0].params) == study.trials[0].params
-        status = Counter(row.status for row in study.history())
-        assert status == {"observed": 1, "told": 13, "abandoned": 1, "pending": 4}
-        told = study.history()[6]
-        assert (told.number, told.count) == (5, 2)
-        assert told.value == 1.6474267934602247
-        assert [trial.decision.reason for trial in study.trials[:8]] == ["design"] * 7 + ["exploit"]
-        assert study.best().mean == pytest.approx(-2.1882417738, abs=1e-6)
-        assert study.ask(key="k9").number == 9
-        trial = study.ask()
-        assert trial.number == 18
-        study.tell(trial, 1.0)
-
-
 def test_a_list_of_points_to_start_with(file: Path) -> None:
     start = [{"x": 0.25, "kind": "b"}, {"x": 1, "kind": "a"}]
     for _ in range(2):

@@ -45,7 +45,7 @@ def value_of(found: Fit, data: Data, model: Model) -> float:
     value = evidence(data, hyper, model.omega_prior, profile=False).value
     if model.method == "map":
         lengths = np.log(hyper.kernel.lengthscales)  # type: ignore[attr-defined]
-        centre = log(0.5) + 0.5 * log(len(lengths))
+        centre = log(0.25) + 0.5 * log(len(lengths))
         value -= 0.5 * float(((lengths - centre) ** 2).sum())
         value -= 0.5 * ((log(hyper.lam2) - log(0.01)) / 2.0) ** 2
     return value
@@ -173,7 +173,11 @@ def wiggles() -> Data:
     return Data.of(x, np.sin(8 * np.pi * x[:, 0]) + 0.1 * rng.standard_normal(30))
 
 
-@pytest.mark.parametrize("model", [Model.paper(), Model(method="ml"), Model()])
+# Under the default's prior that start climbs out by itself; under one for smoother functions not.
+SMOOTHER = Model(length_prior=(log(0.5), 1.0))
+
+
+@pytest.mark.parametrize("model", [Model.paper(), Model(method="ml"), SMOOTHER])
 def test_a_poor_optimum_is_left(model: Model) -> None:
     data = wiggles()
     start = replace(model.start(["continuous"]), kernel=SE((30.0,)), lam2=100.0)

@@ -57,7 +57,7 @@ def run(search: NoRegretSearch, count: int, start: int = 0) -> list[dict[str, An
         (tune.qrandint(3, 9, 1), nr.Int(3, 8)),
         (tune.choice(["a", ["b"], None]), nr.Categorical([0, 1, 2])),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,  # the same in every process
 )
 def test_search_spaces_are_converted(domain: Any, expected: Any) -> None:
     search = ready({"p": domain})

@@ -253,7 +253,10 @@ def _commit() -> str:
         return done.stdout.strip() if done.returncode == 0 else ""
 
     try:
-        ours = git("ls-files", here.name)  # not somebody else's repository around an installed copy
-        return git("describe", "--always", "--dirty", "--abbrev=12") if ours else ""
+        if not git("ls-files", here.name):  # somebody else's repository around an installed copy
+            return ""
+        # Records and pages that changed meanwhile make no other program.
+        edited = git("status", "--porcelain", "--", str(here.parents[1]))
+        return git("describe", "--always", "--abbrev=12") + ("-dirty" if edited else "")
     except (OSError, subprocess.TimeoutExpired):
         return ""

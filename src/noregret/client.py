@@ -19,14 +19,9 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from noregret import errors
 from noregret.decision import Best, Decision, Row, Trial
-from noregret.errors import (
-    BudgetError,
-    ConfigError,
-    MissingExtraError,
-    NoRegretError,
-    StorageError,
-)
+from noregret.errors import ConfigError, MissingExtraError, NoRegretError, StorageError
 from noregret.space import Scalar, Space
+from noregret.study import until_spent
 
 __all__ = ["Client", "RemoteEvent", "RemoteStudy", "ServiceError"]
 
@@ -216,12 +211,7 @@ class RemoteStudy:
 
     def __iter__(self) -> Iterator[Trial]:
         """Ask until the budget is spent, however many others ask at the same time."""
-        while True:
-            try:
-                trial = self.ask(within_budget=True)
-            except BudgetError:
-                return
-            yield trial
+        return until_spent(lambda: self.ask(within_budget=True))
 
     def best(self) -> Best:
         """The visited point with the best posterior mean, with a 95 % interval."""
@@ -241,7 +231,9 @@ class RemoteStudy:
     def events(self, after: int = 0) -> list[RemoteEvent]:
         """The log itself: every event after number `after`."""
         found = self._pages("/events", after=after, last=lambda page, after: page[-1]["seq"])
-        return [RemoteEvent(**each | {"time": _time(each["time"])}) for each in found]
+        return [
+            RemoteEvent(**each | {"time": datetime.fromisoformat(each["time"])}) for each in found
+        ]
 
     def _get(self, path: str) -> Any:
         return self._client.call("GET", self._path + path)
@@ -268,10 +260,6 @@ def _row(data: Mapping[str, Any]) -> Row:
     names = ("number", "status", "params", "value", "sem", "count")
     decision = data["decision"] and Decision.from_json(data["decision"])
     return Row(**{name: data[name] for name in names}, decision=decision)
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
 
 
 def _error(status: int, answer: object) -> NoRegretError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.random import Generator
@@ -15,6 +16,8 @@ from noregret.numerics import Array, h
 from noregret.policies import Context, Policy, upper_score
 from noregret.space import Space
 from noregret.surrogate import Fitted, Surrogate
+
+T = TypeVar("T", float, Array)
 
 _DRAWS = 256  # and their opposites, to see how results under way may turn out
 
@@ -42,9 +45,14 @@ class Situation:
         assert self.surrogate.gp is not None
         return self.surrogate.gp
 
-    def user(self, value: float) -> float:
-        """A value of the model in the user's units and direction."""
+    def user(self, value: T) -> T:
+        """Values of the model in the user's units and direction."""
         return self.sign * (value * self.fitted.scale + self.fitted.shift)
+
+    def predict(self, x: Array) -> tuple[Array, Array]:
+        """Posterior mean and sd of f at the rows of x, in the user's units, by what was told."""
+        mu, sigma = self.gp.posterior(x)
+        return self.user(mu), self.gp.omega * sigma * self.fitted.scale
 
     @cached_property
     def context(self) -> Context:
@@ -146,7 +154,7 @@ class Situation:
         z = (mu - xi) / s
         threshold = policy.threshold(context)
         return Landscape(
-            mean=self.sign * (mu * unit + self.fitted.shift),
+            mean=self.user(mu),
             sd=context.gp.omega * sigma * unit,
             expected_improvement=s * h(z) * unit,
             evaluation_cost=s * h(-z) * unit / context.remaining,

@@ -263,10 +263,8 @@ class Optimizer:
 
     def predict(self, params: Mapping[str, Scalar]) -> tuple[float, float]:
         """Posterior mean and sd of f at a point."""
-        situation = self._situation()
-        mu, sigma = situation.gp.posterior(self.space.encode(params)[None, :])
-        sd = situation.gp.omega * float(sigma[0]) * situation.fitted.scale
-        return situation.user(float(mu[0])), sd
+        mean, sd = self._situation().predict(self.space.encode(params)[None, :])
+        return float(mean[0]), float(sd[0])
 
     def landscape(self, points: Sequence[Mapping[str, Scalar]]) -> Landscape:
         """What the policy would weigh at these points, were it to decide now, by the last fit."""

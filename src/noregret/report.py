@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,17 @@ def as_json(view: Snapshot) -> dict[str, Any]:
         "best": asdict(optimizer.best()) if optimizer.observations else None,
         "lost": lost(optimizer),
         "trials": [row.flat() for row in optimizer.history()],
+    }
+
+
+def counts(optimizer: Optimizer, rows: Sequence[Row]) -> dict[str, Any]:
+    """The budget, what is left of it, and how many trials (or prior results) stand how."""
+    status = Counter(row.status for row in rows)
+    return {
+        "budget": optimizer.budget,
+        "asked": optimizer.asked,
+        "remaining": optimizer.remaining,
+        **{name: status[name] for name in ("told", "pending", "abandoned", "observed")},
     }
 
 

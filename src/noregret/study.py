@@ -310,12 +310,7 @@ class Study:
 
     def __iter__(self) -> Iterator[Trial]:
         """Ask until the budget is spent, however many others ask at the same time."""
-        while True:
-            try:
-                trial = self.ask(within_budget=True)
-            except BudgetError:
-                return
-            yield trial
+        return until_spent(lambda: self.ask(within_budget=True))
 
     # -- what is known -----------------------------------------------------------------------------
 
@@ -478,6 +473,16 @@ class Study:
             if state.seq >= self._state.seq:
                 self._state = state
             return self._state.optimizer
+
+
+def until_spent(ask: Callable[[], Trial]) -> Iterator[Trial]:
+    """Trials, as long as there is budget for one."""
+    while True:
+        try:
+            trial = ask()
+        except BudgetError:
+            return
+        yield trial
 
 
 def _body(event: Mapping[str, Any]) -> dict[str, Any]:

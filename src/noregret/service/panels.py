@@ -7,7 +7,6 @@ of it" either way. Nothing here knows about HTTP.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from noregret import report
 from noregret.deciding import Situation
 from noregret.decision import Best, Row
 from noregret.gp import GP
@@ -46,7 +46,7 @@ def panels(snapshot: Snapshot) -> dict[str, Any]:
         "direction": optimizer.direction,
         "policy": optimizer.policy.name,
         "space": optimizer.space.to_json(),
-        "counts": _counts(optimizer, rows),
+        "counts": report.counts(optimizer, rows),
         "best": known and {name: _plain(value) for name, value in asdict(known.best).items()},
         "noise_sd": known and known.noise_sd,
         "worth_exploring": known and known.worth_exploring(),
@@ -56,16 +56,6 @@ def panels(snapshot: Snapshot) -> dict[str, Any]:
         "calibration": _calibration(rows),
         "slices": known.slices() if known else [],
         "trials": [_trial(row) for row in rows[-TABLE_ROWS:]],
-    }
-
-
-def _counts(optimizer: Optimizer, rows: Sequence[Row]) -> dict[str, int]:
-    status = Counter(row.status for row in rows)
-    return {
-        "budget": optimizer.budget,
-        "asked": optimizer.asked,
-        "remaining": optimizer.remaining,
-        **{name: status[name] for name in ("told", "pending", "abandoned", "observed")},
     }
 
 
@@ -179,12 +169,6 @@ class _Known:
         fitted = self.situation.surrogate.source is not None
         return _plain(self.gp.noise_sd * self.unit) if fitted else None
 
-    def at(self, x: Array) -> tuple[Array, Array]:
-        """Posterior mean and sd of f, in the user's units."""
-        mu, sigma = self.gp.posterior(x)
-        mean = self.sign * (mu * self.unit + self.situation.fitted.shift)
-        return mean, self.gp.omega * sigma * self.unit
-
     def worth_exploring(self) -> float | None:
         """The share of the space that the policy's gate still lets pass; None without a gate."""
         gated = self.situation.policy.threshold(self.situation.context) is not None
@@ -214,7 +198,7 @@ class _Known:
         if not own:
             return {"number": [], "value": []}
         tried = np.array([point for _, point in own])
-        mean, _ = self.at(self.points)
+        mean, _ = self.situation.predict(self.points)
         covariance = self.gp.covariance(self.points) * (self.gp.omega * self.unit) ** 2
         best = int(np.flatnonzero((self.points == self.here).all(axis=1))[0])
         first = int(tried[0])
@@ -248,7 +232,7 @@ class _Known:
         line = _line(parameter)
         x = np.tile(self.here, (len(line), 1))
         x[:, j] = line
-        mean, sd = self.at(x)
+        mean, sd = self.situation.predict(x)
         onto = np.tile(self.here, (len(self.points), 1))
         onto[:, j] = self.points[:, j]
         near = np.diag(self.gp.hyper.kernel.gram(self.points, onto))

@@ -5,7 +5,6 @@ Only shapes and sizes are checked here; whether a value makes sense is for the l
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
@@ -206,7 +205,6 @@ class Summary(BaseModel):
     @classmethod
     def of(cls, view: Snapshot) -> Self:
         optimizer = view.optimizer
-        status = Counter(row.status for row in optimizer.history())
         best = BestOut.of(optimizer.best()) if optimizer.observations else None
         return cls(
             name=view.name,
@@ -214,13 +212,7 @@ class Summary(BaseModel):
             seq=view.seq,
             direction=optimizer.direction,
             policy=optimizer.policy.name,
-            budget=optimizer.budget,
-            asked=optimizer.asked,
-            remaining=optimizer.remaining,
-            told=status["told"],
-            pending=status["pending"],
-            abandoned=status["abandoned"],
-            observed=status["observed"],
+            **report.counts(optimizer, optimizer.history()),
             best=best,
         )
 

@@ -1,10 +1,11 @@
-"""A real PostgreSQL for the tests that need one, started once per session."""
+"""What all tests share: Ctrl-C that works, and a real PostgreSQL, started once per session."""
 
 from __future__ import annotations
 
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -17,6 +18,12 @@ from typing import Any
 import pytest
 
 PASSWORD = "correct-horse-battery"
+
+
+def pytest_configure() -> None:
+    """A run in the background of a shell inherits a SIGINT that is ignored, and so would ours."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass(frozen=True)

@@ -293,8 +293,6 @@ def test_ctrl_c_gives_up_what_was_under_way(shell: Any, tmp_path: Path, jobs: in
         [sys.executable, "-m", "noregret", *words],
         stderr=subprocess.PIPE,
         text=True,
-        # A test run in the background inherits a SIGINT that is ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None,
     )
     deadline = time.monotonic() + 60
     while len(list(tmp_path.glob("started-*"))) < jobs and time.monotonic() < deadline:

@@ -60,7 +60,7 @@ def papers_setting(task: Task, seed: int, first: Sequence[Params]) -> NoRegret:
     model = nr.Model.paper()
     if not task.centred:
         model = replace(model, mean="constant")
-    return NoRegret(task, seed, first, design="grid", n0=task.n0, model=model)
+    return NoRegret(task, seed, first, policy="eic", design="grid", n0=task.n0, model=model)
 
 
 class Random:

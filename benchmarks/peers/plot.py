@@ -15,7 +15,7 @@ from noregret.experiments.analyse import region
 COLOURS = {
     "noregret": "#0072B2",
     "noregret-paper": "#56B4E9",
-    "noregret-ids": "#332288",
+    "noregret-eic": "#332288",
     "optuna-gp": "#E69F00",
     "optuna-tpe": "#B8860B",
     "botorch-logei": "#009E73",

@@ -155,6 +155,46 @@ def plateau(x: Array) -> Any:
     return (max(0.0, 1 - away / 0.16) - 0.10379) / 0.22302
 
 
+def drop_wave(x: Array) -> Any:
+    """Rings around a peak."""
+    away2 = (x**2).sum()
+    return ((1 + np.cos(12 * np.sqrt(away2))) / (0.5 * away2 + 2) - 0.132913) / 0.152099
+
+
+def six_hump_camel(x: Array) -> Any:
+    a, b = x
+    value = -((4 - 2.1 * a**2 + a**4 / 3) * a**2 + a * b + (4 * b**2 - 4) * b**2)
+    return (value + 20.171224) / 26.396164
+
+
+_SHEKEL_C = np.array(
+    [
+        *([c, c, c, c] for c in (4, 1, 8, 6)),
+        *([a, b, a, b] for a, b in ((3, 7), (2, 9))),
+        [5, 5, 3, 3],
+        *([a, b, a, b] for a, b in ((8, 1), (6, 2), (7, 3.6))),
+    ]
+)
+_SHEKEL_B = 0.1 * np.array([1, 2, 2, 4, 4, 6, 3, 7, 5, 5])
+
+
+def shekel(x: Array) -> Any:
+    """Ten needles in four dimensions: nearly flat elsewhere."""
+    needles = 1 / (((x - _SHEKEL_C) ** 2).sum(axis=1) + _SHEKEL_B)
+    return (needles.sum() - 0.303056) / 0.17217
+
+
+def michalewicz(x: Array) -> Any:
+    """Steep valleys between plateaus."""
+    waves = np.sin(x) * np.sin(np.arange(1, len(x) + 1) * x**2 / np.pi) ** 20
+    return (waves.sum() - 0.542288) / 0.514455
+
+
+def alpine_2(x: Array) -> Any:
+    """A product of growing waves."""
+    return ((np.sqrt(x) * np.sin(x)).prod() - 0.029455) / 3.441162
+
+
 _RECIPE = Space(
     {
         "temperature": Float(20, 90),
@@ -299,6 +339,54 @@ _OTHERS = (
     ),
     Task("svm-digits", _SVM, svm_accuracy, None, 1.0, 100, 27, centred=False),
 )
+# Not looked at while the default was chosen.
+_HELD_OUT = (
+    _function(
+        "drop-wave-2",
+        _box((-4,) * 2, (6,) * 2),  # the peak is not in the middle, where some tools start
+        _on_vectors(drop_wave),
+        (1 - 0.132913) / 0.152099,
+        budget=150,
+        n0=16,
+        group="held-out",
+    ),
+    _function(
+        "camel-2",
+        _box((-3, -2), (3, 2)),
+        _on_vectors(six_hump_camel),
+        (1.0316284534899 + 20.171224) / 26.396164,
+        budget=100,
+        n0=16,
+        group="held-out",
+    ),
+    _function(
+        "shekel-4",
+        _box((0,) * 4, (10,) * 4),
+        _on_vectors(shekel),
+        (10.5364098166920 - 0.303056) / 0.17217,
+        budget=150,
+        n0=36,
+        group="held-out",
+    ),
+    _function(
+        "michalewicz-5",
+        _box((0,) * 5, (np.pi,) * 5),
+        _on_vectors(michalewicz),
+        (4.6876581790881 - 0.542288) / 0.514455,
+        budget=150,
+        n0=36,
+        group="held-out",
+    ),
+    _function(
+        "alpine-3",
+        _box((0,) * 3, (10,) * 3),
+        _on_vectors(alpine_2),
+        (22.1438012665083 - 0.029455) / 3.441162,
+        budget=120,
+        n0=27,
+        group="held-out",
+    ),
+)
 _SMALL = (
     _shorter(_SIX["eggholder-2"], 30),
     _shorter(_SIX["levy-4"], 60),
@@ -312,13 +400,14 @@ _LONG = tuple(
 )
 
 TASKS: Mapping[str, Task] = MappingProxyType(
-    {task.name: task for task in (*_SIX.values(), _MLP, *_OTHERS, *_SMALL, *_LONG)}
+    {task.name: task for task in (*_SIX.values(), _MLP, *_OTHERS, *_SMALL, *_HELD_OUT, *_LONG)}
 )
 GROUPS = MappingProxyType(
     {
         "paper": "The paper's six functions and its neural network, N = 200 + n_0",
         "other": "Problems of another nature",
         "small": "Small budgets",
+        "held-out": "Not looked at while the default was chosen",
         "long": "The paper's long budgets",
     }
 )

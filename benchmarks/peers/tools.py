@@ -64,8 +64,8 @@ TOOLS: Mapping[str, Entry] = MappingProxyType(
             _OURS,
             0.02,
         ),
-        "noregret-ids": Entry(
-            _with(NoRegret, policy="ids"), 'the default with policy="ids"', "noregret", _OURS, 0.02
+        "noregret-eic": Entry(
+            _with(NoRegret, policy="eic"), 'the default with policy="eic"', "noregret", _OURS, 0.02
         ),
         "optuna-gp": Entry(
             _with(Optuna, sampler="GPSampler"),
@@ -138,5 +138,5 @@ TOOLS: Mapping[str, Entry] = MappingProxyType(
     }
 )
 DEFAULT, PAPER = "noregret", "noregret-paper"
-OURS = (DEFAULT, PAPER, "noregret-ids")
+OURS = (DEFAULT, PAPER, "noregret-eic")
 PEERS = tuple(name for name in TOOLS if name not in (*OURS, "random"))

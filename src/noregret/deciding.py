@@ -127,7 +127,7 @@ class Situation:
 
     def _explain(self, x: Array, row: int | None, plain: Decision) -> Decision:
         seen = self.landscape(x[None, :])
-        z, gp = float(seen.z[0]), self.context.gp
+        z, gp, horizon = float(seen.z[0]), self.context.gp, self.policy.horizon(self.context)
         reason = "resample" if row is not None else "exploit" if z >= 0 else "explore"
         return replace(
             plain,
@@ -136,7 +136,8 @@ class Situation:
             sd=float(seen.sd[0]),
             incumbent=seen.incumbent,
             expected_improvement=float(seen.expected_improvement[0]),
-            expected_loss=float(seen.evaluation_cost[0]) * self.context.remaining,
+            expected_loss=float(seen.evaluation_cost[0]) * horizon,
+            horizon=horizon,
             evaluation_cost=float(seen.evaluation_cost[0]),
             gate=self.policy.threshold(self.context),
             z=z,
@@ -157,7 +158,7 @@ class Situation:
             mean=self.user(mu),
             sd=context.gp.omega * sigma * unit,
             expected_improvement=s * h(z) * unit,
-            evaluation_cost=s * h(-z) * unit / context.remaining,
+            evaluation_cost=s * h(-z) * unit / policy.horizon(context),
             z=z,
             feasible=z >= (-np.inf if threshold is None else threshold),
             incumbent=self.user(xi),

@@ -38,7 +38,8 @@ class Decision:
     incumbent: float | None = None  # xi: what improvement is counted from
     expected_improvement: float | None = None  # a step, if this point is kept where it is better
     expected_loss: float | None = None  # once, if it is worse
-    evaluation_cost: float | None = None  # the expected loss, spread over the steps that remain
+    horizon: float | None = None  # steps within which a gain has to make up for a loss
+    evaluation_cost: float | None = None  # the expected loss, spread over these steps
     gate: float | None = None  # t_m: the least z that is allowed; None where the policy has no gate
     z: float | None = None  # (mean - incumbent) / sd, larger is better
     tried: int = 0  # how often this very point had been told before
@@ -70,8 +71,11 @@ def _design(d: Decision) -> str:
 
 
 def _gain_and_loss(d: Decision) -> str:
+    steps = f"the {d.remaining} that remain"
+    if d.horizon is not None and d.horizon < d.remaining:
+        steps = f"{d.horizon:.0f} of {steps}"
     return (
-        f"expected gain {_short(d.expected_improvement)} a step over the {d.remaining} that remain,"
+        f"expected gain {_short(d.expected_improvement)} a step over {steps},"
         f" against an expected loss of {_short(d.expected_loss)}"
     )
 

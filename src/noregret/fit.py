@@ -199,7 +199,22 @@ def fit(data: Data, start: Hyper, model: Model) -> Fit:
     if not best_value < _FAILED:
         message = "the evidence could not be computed"
         return Fit(start, -np.inf, search.calls, ok=False, message=message)
-    return Fit(search.hyper_at(best), -best_value, search.calls)
+    hyper = search.hyper_at(best)
+    if model.method == "map":
+        hyper = _widened(hyper, len(data))
+    return Fit(hyper, -best_value, search.calls)
+
+
+def _widened(hyper: Hyper, points: int) -> Hyper:
+    """With a larger signal and the same noise, because the p parameters had to be fitted.
+
+    A fitted model is surer of what it has not seen than it should be, the more so the fewer points
+    it was fitted to: 1 + 2p/n is Akaike's correction of a prediction error, (n + p)/(n - p), to
+    first order.  Without it a run with few points may believe for good that nothing better is left.
+    """
+    fitted = len(hyper.kernel.theta) + 3  # and noise, signal, mean
+    factor = 1.0 + 2.0 * fitted / points
+    return replace(hyper, omega2=hyper.omega2 * factor, lam2=hyper.lam2 / factor)
 
 
 class _Search:

@@ -40,7 +40,8 @@ from noregret.theory import noise_ratio, omega_scale
 Direction = Literal["maximize", "minimize"]
 Event = dict[str, Any]
 _VERSION = 1
-_DESIGNS = ("sobol", "lhs", "grid")
+_DESIGNS = ("auto", "sobol", "lhs", "grid")
+_BLIND = 0.25  # a noise ratio lam^2 from which on the model has seen little but noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +58,13 @@ class Optimizer:
     """Suggests what to try next so that little is lost on the way.
 
     budget     evaluations that will be asked for, the start included
-    policy     a name ("eic", "ei", "ei-nguyen", "gp-ucb", "gp-ts", ...) or an instance
+    policy     a name ("ids", "eic", "ei", "ei-nguyen", "gp-ucb", "gp-ts", ...) or an instance
     direction  "maximize" or "minimize"
-    design     how to start: "sobol", "lhs", "grid" (the paper's), or a list of points to try first
-    n0         how many points to start with (default: about sqrt(budget), and 2 dim + 2 at least);
-               prior data (`observe`) count towards it
+    design     how to start: "sobol", "lhs", "grid" (the paper's), a list of points to try first, or
+               "auto": a grid of about sqrt(budget) points for one or two numbers, else Sobol points
+    n0         how many points to start with (default: dim + 2 of "auto"'s Sobol points, or about
+               sqrt(budget) while the model sees nothing but noise; of the others about
+               sqrt(budget), and 2 dim + 2 at least); prior data (`observe`) count towards it
     model      a `Model`; `Model.paper()` is the paper's setting
     """
 
@@ -71,9 +74,9 @@ class Optimizer:
         budget: int,
         *,
         seed: int = 0,
-        policy: str | Policy = "eic",
+        policy: str | Policy = "ids",
         direction: Direction = "maximize",
-        design: str | Sequence[Mapping[str, Scalar]] = "sobol",
+        design: str | Sequence[Mapping[str, Scalar]] = "auto",
         n0: int | None = None,
         model: Model | None = None,
     ) -> None:
@@ -89,7 +92,7 @@ class Optimizer:
         self.model = model if model is not None else Model()
         self._design_name = design if isinstance(design, str) else [dict(p) for p in design]
         self._n0 = None if n0 is None else whole("n0", n0, least=1)
-        self._start = self._start_size()
+        self._start, self._longest_start = self._start_sizes()
         self._sign = 1.0 if direction == "maximize" else -1.0
         self._records: list[_Record] = []
         self._waiting: dict[int, _Record] = {}  # the pending ones, by number
@@ -435,7 +438,8 @@ class Optimizer:
         # Prior data count towards a start of ours; points that the user listed are tried anyway.
         known = len(self._known) if isinstance(self._design_name, str) else 0
         begun = self._started + known
-        if self.remaining and begun < self._start and begun < len(self._design):
+        start = self._longest_start if self._blind else self._start
+        if self.remaining and begun < start and begun < len(self._design):
             return self._surrogate, self._design[self._started], plain
         if not self._surrogate.told:  # nothing to learn from yet
             reason = "design" if self.remaining else "exhausted"
@@ -477,33 +481,54 @@ class Optimizer:
             raise UnknownTrialError(f"trial {number} is of another optimiser: here it was {asked}")
         return record
 
-    def _start_size(self) -> int:
-        """At most so many points to start with; what they are is seen when one is asked for.
+    @property
+    def _blind(self) -> bool:
+        fitted = self._surrogate.fitted
+        return fitted is not None and fitted.ok and fitted.hyper.lam2 >= _BLIND
 
-        Sobol's need scipy.stats, which takes longer to import than to replay a thousand trials.
+    def _start_sizes(self) -> tuple[int, int]:
+        """How many points to start with, as a rule and while the model sees nothing but noise.
+
+        At most: what they are is seen when one is asked for. Sobol's need scipy.stats, which takes
+        longer to import than to replay a thousand trials.
         """
+        if self._design_name == "auto" and not self._on_grid:
+            longest = self._n0 or _default_start(self.budget, self.space.dim)
+            return self._n0 or min(longest, self.space.dim + 2), longest
         if self._design_name in ("sobol", "lhs"):
-            return self._n0 or _default_start(self.budget, self.space.dim)
-        return len(self._design)
+            start = self._n0 or _default_start(self.budget, self.space.dim)
+        else:
+            start = len(self._design)
+        return start, start
+
+    @cached_property
+    def _on_grid(self) -> bool:
+        """Whether "auto" is a grid: of even coverage, which one or two numbers can still afford."""
+        space = self.space
+        if self._n0 is not None or space.dim > 2 or "categorical" in space.kinds:
+            return False
+        return 1 < math.prod(designs.budget_levels(self.budget, space.dim)) <= self.budget // 4
 
     @cached_property
     def _design(self) -> Array:
         if not isinstance(self._design_name, str):
             points = [self.space.encode(p) for p in self._design_name]
             return np.array(points).reshape(len(points), self.space.dim)
-        if self._design_name == "grid":
+        if self._design_name not in _DESIGNS:
+            names = ", ".join(_DESIGNS)
+            raise ConfigError(
+                f"design: need {names} or a list of points, got {self._design_name!r}"
+            )
+        if self._design_name == "lhs":
+            return designs.latin_hypercube(self.space, self._start, self.seed)
+        if self._design_name == "grid" or (self._design_name == "auto" and self._on_grid):
             levels = (
                 designs.budget_levels(self.budget, self.space.dim)
                 if self._n0 is None
                 else designs.grid_levels(self._n0, self.space.dim)
             )
             return designs.grid(self.space, levels)
-        if self._design_name == "sobol":
-            return designs.sobol(self.space, self._start, self.seed)
-        if self._design_name == "lhs":
-            return designs.latin_hypercube(self.space, self._start, self.seed)
-        names = ", ".join(_DESIGNS)
-        raise ConfigError(f"design: need {names} or a list of points, got {self._design_name!r}")
+        return designs.sobol(self.space, self._longest_start, self.seed)
 
     def __repr__(self) -> str:
         return (

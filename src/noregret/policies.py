@@ -183,6 +183,10 @@ class Policy(ABC):
         """The gate that feasible points must pass, for the record; None where there is none."""
         return None
 
+    def horizon(self, context: Context) -> float:
+        """Within how many evaluations, from this one on, a gain has to make up for a loss."""
+        return context.remaining
+
     def xi(self, context: Context) -> float:
         """The incumbent value that improvement is counted from."""
         return incumbent(context, "mean")
@@ -219,6 +223,11 @@ def _check_incumbent(kind: str, beta: float) -> None:
         raise ConfigError(f"incumbent: need one of {', '.join(INCUMBENTS)}, got {kind!r}")
     if not 0 < beta < 1:
         raise ConfigError(f"beta: need a quantile level between 0 and 1, got {beta!r}")
+
+
+def _check_payback(payback: float) -> None:
+    if not 0 <= payback <= 1:
+        raise ConfigError(f"payback: need a share from 0 to 1, got {payback!r}")
 
 
 @dataclass(frozen=True)
@@ -260,7 +269,8 @@ class EIC(EI):
     z >= t_m, one number (see `numerics.gate`).  The incumbent always passes (z = 0), so when
     nothing else is worth its cost it is sampled again.
 
-    `gate=False` is plain EI.  `omega_scale` c replaces the fitted omega by the schedule of eq.
+    `gate=False` is plain EI.  `payback` p spreads the loss over 1 + p (m - 1) evaluations, not over
+    all m that remain (see `IDS`).  `omega_scale` c replaces the fitted omega by the schedule of eq.
     omgn, c sqrt(gamma_n + 1 + log(1/delta)), with the information I_n of the data so far for
     gamma_n, or with `gamma` = (gamma_0, gamma_1, ...) where it is given.
     """
@@ -271,6 +281,7 @@ class EIC(EI):
     omega_scale: float | None = None
     delta: float = 0.1
     gamma: tuple[float, ...] = ()
+    payback: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -279,9 +290,13 @@ class EIC(EI):
             raise ConfigError(f"omega_scale: need a positive number, got {self.omega_scale!r}")
         if not 0 < self.delta < 1:
             raise ConfigError(f"delta: need a probability between 0 and 1, got {self.delta!r}")
+        _check_payback(self.payback)
+
+    def horizon(self, context: Context) -> float:
+        return 1.0 + self.payback * (context.remaining - 1)
 
     def threshold(self, context: Context) -> float | None:
-        return gate(context.remaining) if self.gate else None
+        return gate(self.horizon(context)) if self.gate else None
 
     def omega(self, context: Context) -> float:
         if self.omega_scale is None:
@@ -398,24 +413,31 @@ class IDS(Policy):
 
     It takes the point with the least regret that may be feared, squared, per information gained:
     (max U - (mu - b s))^2 / log(1 + s^2 / noise^2), with U = mu + b s (Kirschner and Krause 2018).
-    Their b grows with n.  Here b = `share` |t_m|, where t_m is EIC's gate: mu + |t_m| s is the
-    least value of an incumbent at which x is not worth its cost with m evaluations left, so it is
-    what can still be hoped for at x.  The gate itself keeps from learning what can't pay any more.
+    Their b grows with n.  Here b = |t|, where t is EIC's gate: mu + |t| s is the least value of an
+    incumbent at which x is not worth its cost any more, so it is what can still be hoped for at x.
+    The gate itself keeps from learning what can't pay any more.
+
+    EIC counts an improvement in every step to come, as if nothing else were ever found.  But what
+    is found now is soon surpassed, or would have been found anyway.  So here, and for the gate, an
+    improvement has to pay within 1 + `payback` (m - 1) of the m evaluations that remain.
     """
 
     name: ClassVar[str] = "ids"
     merge: bool = field(default=True, kw_only=True)
-    share: float = 0.5
+    payback: float = 0.3
 
     def __post_init__(self) -> None:
-        if not 0 < self.share < np.inf:
-            raise ConfigError(f"share: need a positive number, got {self.share!r}")
+        _check_payback(self.payback)
 
-    def threshold(self, context: Context) -> float | None:
-        return gate(context.remaining)
+    def horizon(self, context: Context) -> float:
+        return 1.0 + self.payback * (context.remaining - 1)
+
+    def threshold(self, context: Context) -> float:
+        return gate(self.horizon(context))
 
     def score(self, context: Context) -> Score:
-        gp, b = context.gp, self.share * -gate(context.remaining)
+        gp, threshold = context.gp, self.threshold(context)
+        b = -threshold
         top, noise2 = context.highest(b), gp.noise_sd**2
         least = 1e-9 * gp.omega  # where the highest point itself is looked at
 
@@ -425,7 +447,7 @@ class IDS(Policy):
             slope = 2.0 * s / ((noise2 + s * s) * learnt)
             return np.log(learnt) - 2.0 * np.log(feared), 2.0 / feared, slope - 2.0 * b / feared
 
-        return PosteriorScore(gp, gp.omega, utility, self.xi(context), self.threshold(context))
+        return PosteriorScore(gp, gp.omega, utility, self.xi(context), threshold)
 
 
 @dataclass(frozen=True)

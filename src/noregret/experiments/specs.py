@@ -138,7 +138,7 @@ class RunSpec:
             problem.budget,
             seed=self.seed,
             policy=setting.policy,
-            design=setting.start or "sobol",
+            design=setting.start or "auto",
             n0=problem.n0 if setting.start else None,
             model=model,
         )

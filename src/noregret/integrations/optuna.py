@@ -51,7 +51,7 @@ class NoRegretSampler(BaseSampler):
 
     budget   trials that this study will run, finished ones included.  Optuna tells no sampler its
              n_trials, and the budget is what decides how long to explore
-    policy   "eic", or another name or instance that `noregret.Optimizer` takes
+    policy   "ids", or another name or instance that `noregret.Optimizer` takes
     seed     leave it out with several processes, or they begin alike
     n0       how many trials to spread over the space first; known results count towards them
     model    a `noregret.Model`
@@ -62,7 +62,7 @@ class NoRegretSampler(BaseSampler):
         self,
         budget: int,
         *,
-        policy: str | Policy = "eic",
+        policy: str | Policy = "ids",
         seed: int | None = None,
         n0: int | None = None,
         model: Model | None = None,

@@ -43,7 +43,7 @@ class NoRegretSearch(Searcher):
         budget: int | None = None,
         *,
         points_to_evaluate: Sequence[Config] = (),
-        policy: str | Policy = "eic",
+        policy: str | Policy = "ids",
         seed: int = 0,
         n0: int | None = None,
         model: Model | None = None,

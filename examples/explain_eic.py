@@ -1,4 +1,4 @@
-"""The picture that explains EIC: a price tuned over 60 weeks, seen after week 12 and near the end.
+"""The picture that explains EIC: a price tuned over 60 weeks, seen after week 10 and near the end.
 
 python examples/explain_eic.py [FILE.png]
 """
@@ -22,10 +22,10 @@ def profit(price: float) -> float:
 
 def main(path: str) -> None:
     rng = np.random.default_rng(3)
-    optimizer = nr.Optimizer(SPACE, budget=60, seed=2)
+    optimizer = nr.Optimizer(SPACE, budget=60, seed=2, policy="eic", design="sobol")
     figure = Figure(figsize=(12, 5.5), layout="constrained")
     axes = figure.subplots(2, 2, sharex=True, gridspec_kw={"height_ratios": [2, 1]})
-    for column, week in enumerate((8, 57)):
+    for column, week in enumerate((10, 57)):
         while optimizer.asked < week:
             trial = optimizer.ask()
             value = profit(float(trial.params["price"])) + 0.15 * rng.standard_normal()

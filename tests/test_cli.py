@@ -237,7 +237,7 @@ def test_the_report(shell: Any, study: str) -> None:
     shell("abandon", study, 1)
     shell("extend", study, 8)
     report = shell("show", study)
-    assert "s in noregret.sqlite: maximize with eic, asked 3 of 8" in report
+    assert "s in noregret.sqlite: maximize with ids, asked 3 of 8" in report
     assert "(1 observed, 1 told, 1 abandoned, 1 pending), last event 0 s ago" in report
     assert "price so far: " in report
     assert "lost in 1 trials" in report

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import noregret.fit as fitting
 from hard_cases import LAYOUTS, OUTCOMES, hard_data, layout, outcome, strict
 from noregret.errors import ConfigError
-from noregret.fit import Fit, Model, fit, refit_due
+from noregret.fit import Fit, Model, fit, refit_due, widened
 from noregret.gp import GP, Data, Hyper, evidence, evidence_value
 from noregret.kernels import SE, Hamming, Kernel, Matern, Product, Sum
 from noregret.numerics import NotPositiveDefinite
@@ -123,6 +123,15 @@ def test_ends_at_the_top_of_what_it_says_it_climbs(name: str) -> None:
                 hyper, kernel=hyper.kernel.with_theta(p[:2]), lam2=exp(p[2]), omega2=exp(p[3])
             )
             assert value_of(replace(found, hyper=beside), data, model) <= found.value + 1e-5
+
+
+def test_what_few_points_told_is_believed_less() -> None:
+    """The signal grows by 1 + 2p/n, p = 5: two scales, noise, signal, mean. The noise stays."""
+    hyper = Hyper(SE((0.2, 0.3)), 0.04, 9.0)
+    wide = widened(hyper, 10)
+    assert isclose(wide.omega2, 18.0)
+    assert isclose(wide.omega2 * wide.lam2, hyper.omega2 * hyper.lam2)
+    assert widened(hyper, 10**9).omega2 == pytest.approx(9.0)
 
 
 @pytest.mark.parametrize("known", [False, True])

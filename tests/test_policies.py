@@ -233,11 +233,13 @@ def test_ids_weighs_what_is_feared_against_what_is_learnt() -> None:
     here = context(remaining=40)
     x = np.random.default_rng(1).random((50, 2))
     mu, sigma = here.gp.posterior(x)
-    s, b = here.gp.omega * sigma, 0.5 * -gate(40)
-    ratio = (9.0 - (mu - b * s)) ** 2 / np.log1p((s / here.gp.noise_sd) ** 2)
+    s, t = here.gp.omega * sigma, gate(1 + 0.3 * 39)
+    b = -t
+    resolution = max(here.gp.noise_sd**2, 0.1 * here.gp.omega**2)
+    ratio = (9.0 - (mu - b * s)) ** 2 / np.log1p(s**2 / resolution)
     value, slack = nr.IDS().score(here)(x)
     np.testing.assert_allclose(value, -np.log(ratio), rtol=1e-10)
-    np.testing.assert_array_equal(slack >= 0, (mu - incumbent(here, "mean")) / s >= gate(40))
+    np.testing.assert_array_equal(slack >= 0, (mu - incumbent(here, "mean")) / s >= t)
 
 
 def test_ids_ends_at_the_best_mean() -> None:
@@ -249,7 +251,17 @@ def test_ids_ends_at_the_best_mean() -> None:
     assert np.argmax(value) == np.argmax(mu)
 
 
-@pytest.mark.parametrize("share", [0.0, -1.0, float("nan"), float("inf")])
-def test_ids_needs_a_positive_share(share: float) -> None:
-    with pytest.raises(nr.ConfigError, match=r"share: .*" + str(share)):
-        nr.IDS(share=share)
+@pytest.mark.parametrize("policy", [nr.IDS, nr.EIC])
+@pytest.mark.parametrize("payback", [-0.1, 1.1, float("nan"), float("inf")])
+def test_payback_is_a_share(policy: type[nr.Policy], payback: float) -> None:
+    with pytest.raises(nr.ConfigError, match=r"payback: .*" + str(payback)):
+        policy(payback=payback)  # type: ignore[call-arg]
+
+
+def test_a_gain_has_to_pay_within_the_payback() -> None:
+    """The gate is EIC's own for as many evaluations as the payback allows."""
+    here = context(remaining=41)
+    assert nr.EIC().threshold(here) == gate(41)
+    assert nr.EIC(payback=0.25).threshold(here) == nr.IDS(0.25).threshold(here) == gate(11)
+    assert nr.EIC(payback=0.0).threshold(here) == 0.0  # only what is expected to be no worse
+    assert nr.EIC(gate=False).threshold(here) is None

@@ -400,7 +400,7 @@ def test_reading(study: Study) -> None:
     assert study.observations == 8
     assert study.direction == "maximize"
     assert study.space == SPACE
-    assert study.policy == nr.EIC()
+    assert study.policy == nr.IDS()
     assert study.pending == [trial]
     assert study.best().params["kind"] in ("a", "b")
     assert repr(study).startswith("Study('s' in ")
@@ -434,10 +434,10 @@ def test_a_snapshot_stands_still(study: Study, storage: str) -> None:
     [
         ({"direction": "minimize"}, "direction: 'maximize' there, 'minimize' here"),
         ({"seed": 6}, "seed: 5 there, 6 here"),
-        ({"policy": "gp-ucb"}, "policy: .*'eic'.* there, .*'gp-ucb'.* here"),
+        ({"policy": "gp-ucb"}, "policy: .*'ids'.* there, .*'gp-ucb'.* here"),
         ({"model": nr.Model.paper()}, "model: .* there, .* here"),
         ({"n0": 3}, "n0: None there, 3 here"),
-        ({"design": "lhs"}, "design: 'sobol' there, 'lhs' here"),
+        ({"design": "lhs"}, "design: 'auto' there, 'lhs' here"),
         ({"space": nr.Space({"x": nr.Float(0, 2), "z": nr.Int(1, 2)})}, "x: high 1.0 there, 2.0"),
         ({"space": nr.Space({"x": nr.Float(0, 1)})}, "space: 'kind' only there"),
         ({"space": nr.Space(dict(reversed(SPACE.parameters.items())))}, "order is x, kind there"),
@@ -452,7 +452,7 @@ def test_other_settings_are_an_error_that_shows_them(
         Study.open(file, "s", **SETTINGS | given)
     with pytest.raises(nr.ConfigError, match=difference):
         Study.open(file, "s", **given)
-    Study.open(file, "s", policy=nr.EIC(), design="sobol", model=nr.Model()).close()
+    Study.open(file, "s", policy=nr.IDS(), design="auto", model=nr.Model()).close()
 
 
 def test_nothing_is_created_by_mistake(file: Path) -> None:
@@ -484,7 +484,7 @@ def test_a_policy_of_ones_own(file: Path) -> None:
 
 
 def test_settings_that_an_older_release_did_not_write(file: Path) -> None:
-    Study.open(file, "s", **SETTINGS).close()
+    Study.open(file, "s", **SETTINGS, policy="eic").close()
     sql(file, "UPDATE noregret_events SET body = json_remove(body, '$.policy.gate')")
     Study.open(file, "s", **SETTINGS, policy="eic").close()
     with pytest.raises(nr.ConfigError, match="policy: "):

@@ -199,13 +199,10 @@ def fit(data: Data, start: Hyper, model: Model) -> Fit:
     if not best_value < _FAILED:
         message = "the evidence could not be computed"
         return Fit(start, -np.inf, search.calls, ok=False, message=message)
-    hyper = search.hyper_at(best)
-    if model.method == "map":
-        hyper = _widened(hyper, len(data))
-    return Fit(hyper, -best_value, search.calls)
+    return Fit(search.hyper_at(best), -best_value, search.calls)
 
 
-def _widened(hyper: Hyper, points: int) -> Hyper:
+def widened(hyper: Hyper, points: int) -> Hyper:
     """With a larger signal and the same noise, because the p parameters had to be fitted.
 
     A fitted model is surer of what it has not seen than it should be, the more so the fewer points

@@ -25,6 +25,8 @@ from noregret.theory import beta_n, omega_n
 STEEP = 100.0  # what a unit of slack is worth that is missing
 FEASIBLE = -1e-9  # slack that rounding may take from a point on the edge of the feasible set
 
+_RESOLUTION = 0.1  # a share of the signal's variance below which IDS learns no more
+
 Incumbent = Literal["mean", "observation", "domain", "quantile"]
 INCUMBENTS: tuple[Incumbent, ...] = ("mean", "observation", "domain", "quantile")
 
@@ -412,7 +414,9 @@ class IDS(Policy):
     """Information-directed sampling within EIC's gate, its confidence set by what budget remains.
 
     It takes the point with the least regret that may be feared, squared, per information gained:
-    (max U - (mu - b s))^2 / log(1 + s^2 / noise^2), with U = mu + b s (Kirschner and Krause 2018).
+    (max U - (mu - b s))^2 / log(1 + s^2 / r^2), with U = mu + b s (Kirschner and Krause 2018).
+    r is the noise, but at least a third of the signal: with less every look would tell everything
+    about its point, near or far, and the search would creep.
     Their b grows with n.  Here b = |t|, where t is EIC's gate: mu + |t| s is the least value of an
     incumbent at which x is not worth its cost any more, so it is what can still be hoped for at x.
     The gate itself keeps from learning what can't pay any more.
@@ -438,7 +442,7 @@ class IDS(Policy):
     def score(self, context: Context) -> Score:
         gp, threshold = context.gp, self.threshold(context)
         b = -threshold
-        top, noise2 = context.highest(b), gp.noise_sd**2
+        top, noise2 = context.highest(b), max(gp.noise_sd**2, _RESOLUTION * gp.omega**2)
         least = 1e-9 * gp.omega  # where the highest point itself is looked at
 
         def utility(mu: Array, s: Array) -> tuple[Array, Array, Array]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from noregret.checks import LEAST_SCALE
 from noregret.errors import DataError, StorageError
-from noregret.fit import Model, fit, refit_due
+from noregret.fit import Model, fit, refit_due, widened
 from noregret.gp import GP, Data, Hyper
 from noregret.numerics import Array
 
@@ -142,11 +142,14 @@ class Surrogate:
         shift, scale = self._scaling()
         before = self.fitted.hyper if self.fitted else self.model.start(self.kinds)
         result = fit(self.data.standardised(shift, scale), before, self.model)
+        hyper = result.hyper
+        if result.ok and self.model.method == "map":
+            hyper = widened(hyper, len(self.data))
         return self.with_fit(
             {
-                "theta": result.hyper.kernel.theta.tolist(),
-                "lam2": result.hyper.lam2,
-                "omega2": result.hyper.omega2,
+                "theta": hyper.kernel.theta.tolist(),
+                "lam2": hyper.lam2,
+                "omega2": hyper.omega2,
                 "shift": shift,
                 "scale": scale,
                 "at": len(self.told),

@@ -100,7 +100,7 @@ def show(tuned: nr.Optimizer) -> None:
 def compare(first: nr.Optimizer) -> dict[str, np.ndarray]:
     """Clicks lost under other ways to spend the same days."""
     rivals: dict[str, str | nr.Policy] = {
-        "noregret (EIC)": "eic",
+        "noregret": "ids",
         "GP-UCB": "gp-ucb",
         "explore 20 %, then commit": nr.ExploreThenCommit(0.2),
         "random search": "random",
@@ -110,7 +110,7 @@ def compare(first: nr.Optimizer) -> dict[str, np.ndarray]:
     for done, (name, seed) in enumerate((n, s) for n in rivals for s in range(SEEDS)):
         sys.stderr.write(f"\rcomparing: {done + 1}/{total} runs ")
         sys.stderr.flush()
-        tuned = first if (name, seed) == ("noregret (EIC)", 0) else run(rivals[name], seed)
+        tuned = first if (name, seed) == ("noregret", 0) else run(rivals[name], seed)
         lost[name].append(regret(tuned))
     sys.stderr.write("\n")
     curves = {name: np.array(runs) for name, runs in lost.items()}

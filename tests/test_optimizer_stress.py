@@ -275,7 +275,7 @@ def test_the_order_of_the_parameters_changes_no_decision(order: str, policy: str
         event = other.propose()
         here, beside = ({name: p[name] for name in "abc"} for p in (trial.params, event["params"]))
         apart = plain.space.encode(here) - plain.space.encode(beside)
-        assert np.abs(apart).max() <= 0.02 or same_worth(
+        assert np.abs(apart).max() <= 5e-3 or same_worth(
             trial.decision, nr.Decision.from_json(event["decision"])
         )
         a, b, c = (float(here[name]) for name in "abc")  # type: ignore[arg-type]
@@ -291,7 +291,7 @@ def same_worth(one: nr.Decision, two: nr.Decision) -> bool:
     """On a flat top the search may end anywhere."""
     assert one.expected_improvement is not None
     assert two.expected_improvement is not None
-    return math.isclose(one.expected_improvement, two.expected_improvement, rel_tol=0.02)
+    return math.isclose(one.expected_improvement, two.expected_improvement, rel_tol=0.005)
 
 
 @pytest.mark.parametrize("policy", ["ei", "gp-ucb", "gp-ts", "aei", "explore-then-commit"])

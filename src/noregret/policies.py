@@ -232,6 +232,11 @@ def _check_payback(payback: float) -> None:
         raise ConfigError(f"payback: need a share from 0 to 1, got {payback!r}")
 
 
+def _within(payback: float, remaining: int) -> float:
+    """This evaluation and a share of those after it."""
+    return 1.0 + payback * (remaining - 1)
+
+
 @dataclass(frozen=True)
 class EI(Policy):
     """Expected improvement over an incumbent.
@@ -295,7 +300,7 @@ class EIC(EI):
         _check_payback(self.payback)
 
     def horizon(self, context: Context) -> float:
-        return 1.0 + self.payback * (context.remaining - 1)
+        return _within(self.payback, context.remaining)
 
     def threshold(self, context: Context) -> float | None:
         return gate(self.horizon(context)) if self.gate else None
@@ -434,7 +439,7 @@ class IDS(Policy):
         _check_payback(self.payback)
 
     def horizon(self, context: Context) -> float:
-        return 1.0 + self.payback * (context.remaining - 1)
+        return _within(self.payback, context.remaining)
 
     def threshold(self, context: Context) -> float:
         return gate(self.horizon(context))

@@ -179,7 +179,8 @@ def _dask(jobs: int, cluster: str | None) -> Iterator[None]:
         with Client(cluster):
             yield
         return
-    local = LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address=None)
+    # Any free port: without one Dask serves its metrics on 8787, where another cluster may be.
+    local = LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address="127.0.0.1:0")
     with local, Client(local):
         yield
 

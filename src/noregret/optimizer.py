@@ -36,6 +36,7 @@ from noregret.policies import EIC, Policy, make_policy
 from noregret.space import Scalar, Space
 from noregret.surrogate import Surrogate, Told
 from noregret.theory import noise_ratio, omega_scale
+from noregret.threads import one_thread
 
 Direction = Literal["maximize", "minimize"]
 Event = dict[str, Any]
@@ -246,6 +247,7 @@ class Optimizer:
         """Everything that happened, in order; the state is a fold of it."""
         return list(self._log)
 
+    @one_thread()
     def best(self) -> Best:
         """The visited point with the best posterior mean, with a 95 % interval."""
         situation = self._situation()
@@ -264,11 +266,13 @@ class Optimizer:
             luckiest=self._sign * surrogate.luckiest,
         )
 
+    @one_thread()
     def predict(self, params: Mapping[str, Scalar]) -> tuple[float, float]:
         """Posterior mean and sd of f at a point."""
         mean, sd = self._situation().predict(self.space.encode(params)[None, :])
         return float(mean[0]), float(sd[0])
 
+    @one_thread()
     def landscape(self, points: Sequence[Mapping[str, Scalar]]) -> Landscape:
         """What the policy would weigh at these points, were it to decide now, by the last fit."""
         situation = replace(self._situation(), remaining=max(1, self.remaining))
@@ -341,6 +345,7 @@ class Optimizer:
 
     # -- events ------------------------------------------------------------------------------------
 
+    @one_thread()
     def propose(self) -> Event:
         """The event of the next ask, not yet applied.
 

@@ -23,6 +23,7 @@ from noregret.optimizer import Optimizer
 from noregret.parameters import Parameter
 from noregret.space import Scalar
 from noregret.study import Snapshot
+from noregret.threads import one_thread
 
 TABLE_ROWS = 500  # a long study's earlier rows are left to the API
 SLICE_POINTS = 61
@@ -34,6 +35,7 @@ _SEEN = ("expected_improvement", "evaluation_cost", "z", "gate")  # of a decisio
 Numbers = list[float | None]
 
 
+@one_thread()
 def panels(snapshot: Snapshot) -> dict[str, Any]:
     """Everything on a study's page, as of one moment."""
     optimizer = snapshot.optimizer

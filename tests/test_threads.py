@@ -1,0 +1,112 @@
+"""Linear algebra runs on one thread while a suggestion is worked out, and only then."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from threading import Barrier, Thread
+from typing import ClassVar
+
+import pytest
+from threadpoolctl import OpenBLASController, ThreadpoolController, threadpool_limits
+
+import noregret as nr
+from noregret import threads
+from noregret.policies import Context, Score
+from noregret.threads import one_thread
+
+SPACE = nr.Space({"x": nr.Float(0.0, 1.0), "y": nr.Float(0.0, 1.0)})
+
+
+def blas_threads() -> int:
+    return max(each["num_threads"] for each in ThreadpoolController().info())
+
+
+@pytest.fixture(autouse=True)
+def two_threads() -> Iterator[None]:
+    """Without a block of threadpoolctl's: within one no other thread may set a limit."""
+    before = threadpool_limits(2)
+    OpenBLASController.clear_controlling_thread()
+    yield
+    before.restore_original_limits()
+    OpenBLASController.clear_controlling_thread()
+
+
+@dataclass(frozen=True)
+class Watching(nr.EIC):
+    name: ClassVar[str] = "watching"
+    seen: ClassVar[list[int]] = []
+
+    def score(self, context: Context) -> Score:
+        self.seen.append(blas_threads())
+        return super().score(context)
+
+
+def test_a_suggestion_is_worked_out_on_one() -> None:
+    optimizer = nr.Optimizer(SPACE, 30, policy=Watching())
+    Watching.seen.clear()
+    for _ in range(8):
+        trial = optimizer.ask()
+        optimizer.tell(trial, float(trial.params["x"]))
+    assert set(Watching.seen) == {1}
+    assert blas_threads() == 2
+
+
+def test_threads_that_overlap_leave_no_limit_behind() -> None:
+    both_in, one_out = Barrier(2), Barrier(2)
+
+    def first() -> None:
+        with one_thread():
+            both_in.wait()
+        one_out.wait()
+
+    other = Thread(target=first)
+    other.start()
+    with one_thread():
+        both_in.wait()
+        one_out.wait()
+    other.join()
+    assert blas_threads() == 2
+
+
+def test_lifted_after_an_error() -> None:
+    with pytest.raises(ZeroDivisionError), one_thread():
+        _ = 1 / 0
+    assert blas_threads() == 2
+
+
+def test_it_works_without_threadpoolctl(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads._libraries.cache_clear()
+    monkeypatch.setitem(sys.modules, "threadpoolctl", None)
+    try:
+        with one_thread():
+            pass
+        assert nr.Optimizer(SPACE, 10).ask().number == 0
+    finally:
+        threads._libraries.cache_clear()
+
+
+RUN = """
+import noregret as nr
+space = nr.Space({name: nr.Float(0.0, 1.0) for name in "abcd"})
+optimizer = nr.Optimizer(space, 110, seed=3, policy="gp-ucb", design="sobol", n0=104)
+for trial in optimizer:
+    optimizer.tell(trial, -sum((value - 0.3) ** 2 for value in trial.params.values()))
+print([trial.params for trial in optimizer.trials])
+"""
+
+
+def test_the_number_of_cores_does_not_change_a_bit() -> None:
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", RUN],
+            env=os.environ | {"OMP_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for count in ("1", "2")
+    ]
+    assert runs[0] == runs[1] != b""

@@ -163,6 +163,17 @@ def test_other_scores_against_random_points(policy: Policy) -> None:
         assert here.search(score, seed)[1] >= best_of(score, points) - 1e-9
 
 
+@pytest.mark.parametrize("dim", [2, 3, 6])
+def test_the_brief_search_for_the_highest_bound(dim: int) -> None:
+    points = np.random.default_rng(3).random((10_000, dim))
+    for seed in range(20):
+        here = cube(dim, seed)
+        score = here.score(nr.GPUCB(beta=2.0))
+        rng = np.random.default_rng(seed)
+        found = maximise(score, here.space, here.gp.data.x, rng, brief=True)
+        assert found.value >= best_of(score, points) - 0.01  # of a signal with sd 1
+
+
 def test_a_needle_is_found_from_outside_the_gate() -> None:
     """One evaluation left, and all that is worth it lies between two points, in a tiny corner."""
     x = np.array([[0.2] * 4, [0.7] * 4, [0.8, *[0.7] * 3]])

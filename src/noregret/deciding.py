@@ -64,7 +64,7 @@ class Situation:
         @cache  # a decision and its explanation count from the same incumbent
         def highest(width: float) -> float:
             score = upper_score(gp, width)
-            return float(maximise(score, self.space, gp.data.x[:rows], self.rng).value)
+            return maximise(score, self.space, gp.data.x[:rows], self.rng, brief=True).value
 
         return Context(
             gp=gp,

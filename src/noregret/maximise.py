@@ -25,6 +25,7 @@ _ENUMERATE, _ENUMERATE_WORK = 2048, 400_000  # finite spaces of either size are 
 _GLOBAL, _GLOBAL_WORK = (256, 2048), 60_000  # points over the cube: fewer where each costs more
 # Many climb a little, few climb to the top: starts, strength of the barrier, iterations.
 _STAGES = ((40, 1e-2, 3), (5, 6e-4, 9))
+_BRIEF = ((8, 6e-4, 6),)  # for a score of few hills, whose highest value is all that is asked for
 _CELLS = 8  # a side, of the grid that tells starts apart
 _FLAT = 1e-7  # a gain (of log EI, as a rule) that is not worth another step
 # Where columns are discrete: points to move from, moves at random, rounds of neighbours, and the
@@ -45,7 +46,9 @@ class Found:
     feasible: bool = True  # False: nothing is, and this is no more than the first point looked at
 
 
-def maximise(score: Score, space: Space, sampled: Array, rng: Generator) -> Found:
+def maximise(
+    score: Score, space: Space, sampled: Array, rng: Generator, brief: bool = False
+) -> Found:
     """argmax of the score over {slack >= 0}; `sampled` are the first rows of the score's data."""
     most = max(_ENUMERATE, _ENUMERATE_WORK // max(1, score.width))
     if space.size is not None and space.size <= most:
@@ -55,7 +58,7 @@ def maximise(score: Score, space: Space, sampled: Array, rng: Generator) -> Foun
         pool = _Pool(space.spread(_spread(count, space.dim, rng)), score, sampled)
         kinds = np.array(space.kinds)
         if (kinds != "categorical").any():  # the score has slopes between ordered levels, too
-            for stage in _STAGES:
+            for stage in _BRIEF if brief else _STAGES:
                 _climb(pool, space, kinds != "categorical", *stage)
         if (kinds != "continuous").any():
             _hop(pool, space, kinds, rng)

@@ -2,7 +2,7 @@
 
     python benchmarks/ask_speed.py          # with Optuna: pip install torch==2.13.0 optuna
 
-Writes docs/results/ask_speed.md; without Optuna, only our own part, and says so.
+Writes docs/results/ask_speed.md and its plot; without Optuna, only our own part, and says so.
 """
 
 from __future__ import annotations
@@ -26,8 +26,12 @@ import noregret as nr
 from noregret.experiments.problems import PROBLEMS
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "ask_speed.md"
+PLOT = PAGE.with_suffix(".png")
 FIRST, LAST = 64, 264
 BAR = 0.1
+DIMENSIONS, POINTS, STEPS = (1, 2, 6, 20), (10, 20, 50, 100, 200, 400, 800), 10
+
+Growth = dict[int, list[tuple[float, float]]]
 
 
 def step_ms(optimizer: nr.Optimizer, first: int = FIRST) -> float:
@@ -76,6 +80,53 @@ def replicates() -> tuple[float, float]:
     return spent, grown / 1024
 
 
+def growth() -> Growth:
+    """By dimension and number of distinct points: a step without and one with a fit, in ms."""
+    return {dim: [_at(dim, count) for count in POINTS] for dim in DIMENSIONS}
+
+
+def _at(dim: int, count: int) -> tuple[float, float]:
+    rng = np.random.default_rng([dim, count])
+    space = nr.Space({f"x{i}": nr.Float(0.0, 1.0) for i in range(dim)})
+
+    def measured(x: np.ndarray) -> float:
+        return float(np.sin(3 * x + np.arange(dim)).mean() + 0.1 * rng.standard_normal())
+
+    optimizer = nr.Optimizer(space, 4 * count, model=nr.Model(growth=1.0))
+    for x in rng.random((count, dim)):
+        optimizer.observe(dict(zip(space.names, x.tolist(), strict=True)), measured(x))
+    plain, fitting = [], []
+    for _ in range(STEPS):
+        start = time.process_time()
+        trial = optimizer.ask()
+        optimizer.tell(trial, measured(np.array(list(trial.params.values()))))
+        assert trial.decision is not None
+        spent = 1e3 * (time.process_time() - start)
+        (fitting if trial.decision.refitted else plain).append(spent)
+    return float(np.median(plain or fitting)), float(np.median(fitting))
+
+
+def draw(grown: Growth) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.6), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(1, 2, sharey=True)
+    titles = ("a step, as most are", "a step that fits the model again")
+    for which, (axis, title) in enumerate(zip(panels, titles, strict=True)):
+        for dim, steps in grown.items():
+            label = f"{dim} parameter{'s' if dim > 1 else ''}"
+            axis.plot(POINTS, [each[which] for each in steps], "o-", markersize=4, label=label)
+        axis.set(xscale="log", yscale="log", title=title, xlabel="distinct points so far")
+        axis.set_xticks(POINTS, [str(count) for count in POINTS])
+        axis.minorticks_off()
+        axis.grid(alpha=0.3)
+    panels[0].set_ylabel("CPU milliseconds of an ask and a tell")
+    panels[0].legend(frameon=False)
+    figure.savefig(PLOT, metadata={"Software": ""})
+
+
 def optuna_ms() -> tuple[float, str] | None:
     try:
         import optuna
@@ -104,6 +155,8 @@ def optuna_ms() -> tuple[float, str] | None:
 
 def main() -> None:
     ours, (thousand, grown), peer = policies(), replicates(), optuna_ms()
+    by_size = growth()
+    draw(by_size)
     rows = [f"| noregret, {name} | {ms:.1f} | {_ratio(ms, peer)} |" for name, ms in ours.items()]
     if peer:
         rows.append(f"| Optuna's GPSampler | {peer[0]:.1f} | 1 |")
@@ -122,6 +175,17 @@ def main() -> None:
         f"At 1000 results on 50 distinct points and more: {thousand:.1f} ms a step over the next",
         f"1000 steps (bar 10), during which the process grew by {grown:.1f} MB (bar 20 over 2000).",
         "",
+        "## Growth with the number of points and of parameters",
+        "",
+        "The default, on distinct points drawn at random, one thread; medians of the first",
+        f"{STEPS} steps after them. Repeated points cost nothing: they are one row of the model.",
+        "",
+        "![CPU time of a step by distinct points and parameters](ask_speed.png)",
+        "",
+        "| CPU ms, without / with a fit | " + " | ".join(f"n = {n}" for n in POINTS) + " |",
+        "|---|" + "---|" * len(POINTS),
+        *(_growth_row(dim, steps) for dim, steps in by_size.items()),
+        "",
         f"noregret {nr.__version__} at commit {commit.stdout.strip()}, numpy {np.__version__},",
         f"scipy {scipy.__version__}, Python {platform.python_version()}, {date.today()}; "
         + (peer[1] if peer else "Optuna is not installed (pip install torch==2.13.0 optuna)."),
@@ -130,6 +194,10 @@ def main() -> None:
     print("\n".join(lines))
     if peer and ours["default"] > BAR * peer[0]:
         raise SystemExit(f"missed: {ours['default']:.1f} ms is over a tenth of {peer[0]:.1f} ms")
+
+
+def _growth_row(dim: int, steps: list[tuple[float, float]]) -> str:
+    return f"| d = {dim} | " + " | ".join(f"{a:.1f} / {b:.0f}" for a, b in steps) + " |"
 
 
 def _ratio(ms: float, peer: tuple[float, str] | None) -> str:

@@ -265,3 +265,23 @@ def test_a_gain_has_to_pay_within_the_payback() -> None:
     assert nr.EIC(payback=0.25).threshold(here) == nr.IDS(0.25).threshold(here) == gate(11)
     assert nr.EIC(payback=0.0).threshold(here) == 0.0  # only what is expected to be no worse
     assert nr.EIC(gate=False).threshold(here) is None
+
+
+def test_where_there_are_choices_a_gain_may_pay_over_all_that_remains() -> None:
+    numbers = context(remaining=41)
+    choices = replace(numbers, choices=True)
+    assert nr.IDS().horizon(numbers) == 13.0
+    assert nr.IDS().horizon(choices) == 41.0
+    assert nr.IDS(0.25).horizon(numbers) == nr.IDS(0.25).horizon(choices) == 11.0
+
+
+@pytest.mark.parametrize("kind", [nr.Categorical, nr.Ordinal])
+def test_an_order_is_no_choice(kind: type[nr.Categorical | nr.Ordinal]) -> None:
+    optimizer = nr.Optimizer(nr.Space({"x": nr.Float(0.0, 1.0), "k": kind([1, 2, 3])}), 30)
+    for number in range(8):
+        optimizer.tell(optimizer.ask(), float(number % 3))
+    trial = optimizer.ask()
+    assert trial.decision is not None
+    assert trial.decision.reason != "design"
+    left = 30 - 8
+    assert trial.decision.horizon == (left if kind is nr.Categorical else 1 + 0.3 * (left - 1))

@@ -77,6 +77,7 @@ class Situation:
             draw=lambda: draw(self.space, self.rng),
             highest=highest,
             promised=self._promised(gp) if self.waiting else -np.inf,
+            choices="categorical" in self.space.kinds,
         )
 
     def _promised(self, after: GP) -> float:

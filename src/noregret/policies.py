@@ -45,6 +45,7 @@ class Context:
     draw: Callable[[], Array]  # a point drawn uniformly from the space
     highest: Callable[[float], float]  # b -> max of mu + b s over the space, searched for
     promised: float = -np.inf  # the best posterior mean to expect once pending results are in
+    choices: bool = False  # whether some parameters are choices without an order
 
     @property
     def dim(self) -> int:
@@ -428,18 +429,22 @@ class IDS(Policy):
 
     EIC counts an improvement in every step to come, as if nothing else were ever found.  But what
     is found now is soon surpassed, or would have been found anyway.  So here, and for the gate, an
-    improvement has to pay within 1 + `payback` (m - 1) of the m evaluations that remain.
+    improvement has to pay within 1 + `payback` (m - 1) of the m evaluations that remain.  By
+    default that is 0.3, but 1 where the space has choices without an order: nothing leads from one
+    of these to the next, so what is not looked at is never found.
     """
 
     name: ClassVar[str] = "ids"
     merge: bool = field(default=True, kw_only=True)
-    payback: float = 0.3
+    payback: float | None = None
 
     def __post_init__(self) -> None:
-        _check_payback(self.payback)
+        if self.payback is not None:
+            _check_payback(self.payback)
 
     def horizon(self, context: Context) -> float:
-        return _within(self.payback, context.remaining)
+        usual = 1.0 if context.choices else 0.3
+        return _within(usual if self.payback is None else self.payback, context.remaining)
 
     def threshold(self, context: Context) -> float:
         return gate(self.horizon(context))

@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "noregret"
 
 # The lowest first. A package (experiments, …) is one room: its modules may import each other.
 LAYERS = [
-    {"errors"},
+    {"errors", "threads"},
     {"scales", "parameters", "space", "numerics", "checks"},
     {"design", "kernels", "decision"},
     {"gp"},

@@ -22,7 +22,9 @@ SPACE = nr.Space({"x": nr.Float(0.0, 1.0), "y": nr.Float(0.0, 1.0)})
 
 
 def blas_threads() -> int:
-    return max(each["num_threads"] for each in ThreadpoolController().info())
+    return max(
+        each["num_threads"] for each in ThreadpoolController().select(user_api="blas").info()
+    )
 
 
 @pytest.fixture(autouse=True)

@@ -86,6 +86,7 @@ def mlp_space() -> Space:
     )
 
 
+@np.errstate(invalid="ignore")  # OpenBLAS may raise that flag without cause: numpy issue 24067
 def mlp_accuracy(params: Mapping[str, Any], seed: int, *, split: int = 0) -> float:
     """Train once with these hyper-parameters; the share of test patients classified rightly.
 

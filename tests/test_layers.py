@@ -62,7 +62,9 @@ def test_no_upward_import(path: Path) -> None:
 @pytest.mark.parametrize("path", CORE_FILES, ids=lambda p: p.name)
 def test_core_needs_only_numpy_and_scipy(path: Path) -> None:
     allowed = sys.stdlib_module_names | {"numpy", "scipy", "noregret"}
-    assert not [i for i in imports(path) if i.target.split(".")[0] not in allowed]
+    others = [i for i in imports(path) if i.target.split(".")[0] not in allowed]
+    # Wanted where it is there, done without where it is not (test_threads.py).
+    assert not [i for i in others if not (i.lazy and i.target.startswith("threadpoolctl."))]
     assert not [i for i in imports(path) if not i.lazy and is_slow(i.target)]
 
 

@@ -203,12 +203,12 @@ class GP:
 
     def posterior(self, x: Array) -> tuple[Array, Array]:
         """mu_n(x) and sigma_n(x), eqs. mun and postpwd; the sd of f is omega * sigma."""
-        mu, quad = np.empty(len(x)), np.empty(len(x))
-        step = max(32, _BLOCK // max(1, len(self.data)))
-        for i in range(0, len(x), step):
-            part = slice(i, i + step)
-            k = self.hyper.kernel.gram(x[part], self.data.x)
-            mu[part], quad[part] = k @ self.alpha, self.factor.quad(k.T)
+
+        def mean_and_quad(part: Array) -> Array:
+            k = self.hyper.kernel.gram(part, self.data.x)
+            return np.stack([k @ self.alpha, self.factor.quad(k.T)])
+
+        mu, quad = _in_blocks(mean_and_quad, x, len(self.data))
         return self.mean + mu, _sd(quad)
 
     def posterior_vjp(self, x: Array) -> tuple[Array, Array, Callable[[Array, Array], Array]]:
@@ -246,7 +246,7 @@ class GP:
         coefficients = rng.standard_normal(features) / sqrt(features)
         noise = self.hyper.noise(self.data)
         error = np.sqrt(noise) * rng.standard_normal(len(self.data))
-        drawn = basis(self.data.x)[0] @ coefficients + error
+        drawn = _in_blocks(lambda x: basis(x)[0] @ coefficients, self.data.x, features) + error
         wide = self.omega * scale
         correction = self.alpha - wide * self.factor.solve(drawn)
         # As in `at_data`, K = C - D: what the prior adds at the data, its correction takes away.
@@ -304,8 +304,12 @@ class Path:
     at_data: Array  # its values at the rows of the data
 
     def __call__(self, x: Array) -> Array:
-        k = self.gp.hyper.kernel.gram(x, self.gp.data.x)
-        return np.asarray(self.gp.mean + self.basis(x)[0] @ self.coefficients + k @ self.correction)
+        def values(part: Array) -> Array:
+            k = self.gp.hyper.kernel.gram(part, self.gp.data.x)
+            prior = self.basis(part)[0] @ self.coefficients
+            return np.asarray(self.gp.mean + prior + k @ self.correction)
+
+        return _in_blocks(values, x, max(len(self.coefficients), len(self.correction)))
 
     def with_gradient(self, x: Array) -> tuple[Array, Array]:
         """The path and its gradient, row by row."""
@@ -405,6 +409,13 @@ def _log_evidence(data: Data, hyper: Hyper, logdet: float, quad: float) -> float
     rows = -0.5 * (len(data) * (log_2pi + log(omega2)) + logdet + quad / omega2)
     within = -0.5 * data.repeats * (log_2pi + log(omega2 * lam2))
     return rows + within - data.scatter / (2 * omega2 * lam2) + data.constant
+
+
+def _in_blocks(function: Callable[[Array], Array], x: Array, width: int) -> Array:
+    """function(x), a block of rows at a time: it makes arrays of len(x) times `width` numbers."""
+    step = max(32, _BLOCK // max(1, width))
+    parts = [function(x[i : i + step]) for i in range(0, len(x), step)]
+    return np.concatenate(parts, axis=-1) if parts else function(x)
 
 
 def _sd(quad: Array) -> Array:

@@ -175,7 +175,7 @@ def test_tune_a_file_and_go_on(shell: Any, tmp_path: Path) -> None:
     shell("extend", "job", 10)
     shell("tune", "job.py")
     assert "10 told" in shell("show", "job")
-    options = ("--budget", 16, "--study", "down", "--direction", "minimize")
+    options = ("--budget", 30, "--study", "down", "--direction", "minimize")
     down = shell("tune", "job.py:cost", *options)
     assert '"n": 1' in down
 

@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from noregret.errors import ConfigError
-from noregret.kernels import SE, Hamming, Kernel, Matern, Product, Radial, Sum
+from noregret.kernels import (
+    SE,
+    Hamming,
+    Kernel,
+    Matern,
+    Product,
+    Radial,
+    Rippled,
+    Sum,
+    _cos_and_sin,
+)
 from oracles import apart, slopes
 
 Array = NDArray[np.float64]
@@ -25,6 +35,8 @@ KERNELS: dict[str, Kernel] = {
     "se": SE(SCALES, CONTINUOUS),
     **{f"matern{nu}": Matern(SCALES, CONTINUOUS, nu) for nu in (0.5, 1.5, 2.5, 0.8, 1.0, 1.7, 3.3)},
     "one column": Matern((0.4,), (1,), 2.5),
+    "rippled": Rippled(SCALES, CONTINUOUS, 0.3, 0.15),
+    "rippled choices": Product((Rippled((0.3, 0.7), (0, 2)), Hamming((0.8,), (3,)))),
     "hamming": Hamming((0.3, 1.4), (3, 4)),
     "product": Product((SE(SCALES, CONTINUOUS), Hamming((0.8,), (3,)))),
     "product over the same columns": Product((SE(SCALES, CONTINUOUS), Matern(SCALES, CONTINUOUS))),
@@ -250,6 +262,52 @@ def test_smoother_and_smoother_is_the_squared_exponential() -> None:
     assert gaps[2] < 0.02
 
 
+# --- Rippled --------------------------------------------------------------------------------------
+
+
+def test_rippled_is_a_sum_of_a_trend_and_a_ripple() -> None:
+    share, ratio = 0.3, 0.15
+    rippled = Rippled(SCALES, CONTINUOUS, share, ratio)
+    fine = Matern(tuple(ratio * scale for scale in SCALES), CONTINUOUS)
+    both = Sum((Matern(SCALES, CONTINUOUS), fine), (1.0 - share, share))
+    x, z, rng = points(21, 40), points(22, 30), np.random.default_rng(23)
+    assert apart(rippled.gram(x, z), both.gram(x, z)) <= 1e-15
+    weights = rng.standard_normal((40, 30))
+    assert apart(rippled.gram_dx(x, z, weights), both.gram_dx(x, z, weights)) <= 1e-12
+    weights = rng.standard_normal((40, 40))
+    weights += weights.T
+    trend, ripple = np.split(both.gram_dtheta(x, weights), 2)
+    mine = rippled.gram_dtheta(x, weights)
+    assert apart(mine[:3], trend + ripple) <= 1e-12
+    assert mine[4] == pytest.approx(ripple.sum(), rel=1e-12)
+
+
+def test_rippled_there_and_back_through_theta() -> None:
+    kernel = Rippled(SCALES, CONTINUOUS, 0.3, 0.15)
+    assert kernel.roles == ("length",) * 3 + ("odds", "ratio")
+    again = kernel.with_theta(kernel.theta)
+    assert (again.columns, type(again)) == (CONTINUOUS, Rippled)
+    assert apart(again.theta, kernel.theta) <= 1e-15
+
+
+def test_the_scales_of_rippled_lie_between_those_of_its_parts() -> None:
+    for share in (1e-4, 0.1, 0.9):
+        scales = Rippled((0.5,), None, share, 0.1).scales(1)
+        assert 0.05 < scales[0] < 0.5
+    assert Rippled((0.5,), None, 1e-4, 0.1).scales(1)[0] == pytest.approx(0.5, rel=0.01)
+
+
+# --- random features ------------------------------------------------------------------------------
+
+
+def test_cosine_and_sine_by_the_tangent() -> None:
+    special = np.arange(-8, 9) * (np.pi / 4)  # poles of the tangent among them
+    angles = np.concatenate([special, np.nextafter(special, 9.0), np.linspace(-1e4, 1e4, 100_001)])
+    cos, sin = _cos_and_sin(angles.copy())
+    assert apart(cos, np.cos(angles)) <= 4e-16
+    assert apart(sin, np.sin(angles)) <= 4e-16
+
+
 # --- Sum ------------------------------------------------------------------------------------------
 
 
@@ -291,6 +349,10 @@ def test_bad_numbers_are_named(bad: float) -> None:
         Matern((bad,))
     with pytest.raises(ConfigError, match=rf"nu: .* got {name}"):
         Matern((0.5,), None, bad)
+    with pytest.raises(ConfigError, match=rf"share: .* got {name}"):
+        Rippled((0.5,), None, bad)
+    with pytest.raises(ConfigError, match=rf"ratio: .* got {name}"):
+        Rippled((0.5,), None, 0.1, bad)
     with pytest.raises(ConfigError, match=rf"weights: .* got {name}"):
         Hamming((bad,), (0,))
     with pytest.raises(ConfigError, match=rf"weights: .* got {name}"):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import noregret as nr
 from noregret.fit import Model
 from noregret.gp import GP, Data, Hyper
-from noregret.kernels import SE, Kernel, Matern
+from noregret.kernels import SE, Kernel, Matern, Rippled
 from noregret.maximise import maximise, same_point
 from noregret.policies import FEASIBLE, Context, Policy, PosteriorScore, Score
 
@@ -60,7 +60,7 @@ def state(space: nr.Space, seed: int, kernel: Kernel | None = None) -> State:
     rng = np.random.default_rng([77, seed])
     count = int(rng.integers(4, 120))
     if kernel is None:
-        start = Model().start(space.kinds).kernel
+        start = Model("matern52").start(space.kinds).kernel
         kernel = start.with_theta(start.theta + rng.uniform(-1.6, 0.7, len(start.theta)))
     noise = 10 ** rng.uniform(-5, -0.5)
     x = space.spread(rng.random((count, space.dim)))
@@ -78,6 +78,16 @@ def cube(dim: int, seed: int) -> State:
     shortest, longest = (0.08, 2.0) if dim == 2 else (0.2, 4.0)
     scales = tuple(np.exp(rng.uniform(np.log(shortest), np.log(longest), dim)).tolist())
     kernel = SE(scales) if rng.random() < 0.5 else Matern(scales)
+    return state(nr.Space({f"x{i}": nr.Float(0, 1) for i in range(dim)}), seed, kernel)
+
+
+def rippled(dim: int, seed: int) -> State:
+    rng = np.random.default_rng([79, seed])
+    scales, share, ratio = (
+        np.exp(rng.uniform(np.log(low), np.log(high), size)).tolist()
+        for low, high, size in ((0.2, 1.5, dim), (0.02, 0.4, None), (0.05, 0.25, None))
+    )
+    kernel = Rippled(tuple(scales), None, share, ratio)
     return state(nr.Space({f"x{i}": nr.Float(0, 1) for i in range(dim)}), seed, kernel)
 
 
@@ -161,6 +171,20 @@ def test_other_scores_against_random_points(policy: Policy) -> None:
         here = cube(3, seed)
         score = here.score(policy, seed)
         assert here.search(score, seed)[1] >= best_of(score, points) - 1e-9
+
+
+@pytest.mark.parametrize("policy", [nr.EIC(), nr.EI(), nr.GPUCB()], ids=lambda p: p.name)
+@pytest.mark.parametrize("dim", [2, 3])
+def test_hills_of_a_ripple_too_narrow_for_points_spread_evenly(policy: Policy, dim: int) -> None:
+    """Against points everywhere and around each sampled one."""
+    rng = np.random.default_rng(4)
+    for seed in range(12):
+        here = rippled(dim, seed)
+        score, scales = here.score(policy, seed), here.gp.hyper.kernel.scales(dim)
+        x = here.gp.data.x[rng.integers(len(here.gp.data), size=6000)]
+        x = x + scales * rng.standard_normal(x.shape) * rng.uniform(0, 1, (6000, 1))
+        points = np.vstack([rng.random((6000, dim)), np.clip(x, 0, 1)])
+        assert here.search(score, seed)[1] >= best_of(score, points) - 0.01
 
 
 @pytest.mark.parametrize("dim", [2, 3, 6])

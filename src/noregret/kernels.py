@@ -40,6 +40,11 @@ class Kernel(ABC):
     def with_theta(self, theta: Array) -> Kernel:
         """The same kernel with other parameters."""
 
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """What each entry of theta is: "length", "weight", "odds" or "ratio" (see `fit`)."""
+        return ("weight",) * len(self.theta)
+
     @abstractmethod
     def gram(self, x: Array, z: Array | None = None) -> Array:
         """K(x, z); z is x if it is left out."""
@@ -143,6 +148,10 @@ class Radial(Kernel):
     def theta(self) -> Array:
         return np.log(self.lengthscales)
 
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return ("length",) * len(self.lengthscales)
+
     def with_theta(self, theta: Array) -> Radial:
         scales = tuple(np.exp(theta).tolist())
         return self._replace(scales)
@@ -165,15 +174,13 @@ class Radial(Kernel):
     def gram_vjp(self, x: Array) -> tuple[Array, Pullback]:
         u = self._scaled(x)
         k, slope = self._shape_and_slope(_squared_distances(u, u))
+        return k, lambda weights: self._pull_lengths(u, weights * slope)
 
-        def pullback(weights: Array) -> Array:
-            # sum_ij G_ij (u_ik - u_jk)^2 for symmetric G, as two products instead of n^2 d terms.
-            g = weights * slope
-            if self._steep:
-                return np.array([np.vdot(g, np.subtract.outer(c, c) ** 2) for c in u.T])
-            return 2.0 * np.asarray(g.sum(axis=1) @ (u * u) - np.einsum("ik,ik->k", u, g @ u))
-
-        return k, pullback
+    def _pull_lengths(self, u: Array, g: Array) -> Array:
+        """sum_ij G_ij (u_ik - u_jk)^2 for symmetric G, as two products instead of n^2 d terms."""
+        if self._steep:
+            return np.array([np.vdot(g, np.subtract.outer(c, c) ** 2) for c in u.T])
+        return 2.0 * np.asarray(g.sum(axis=1) @ (u * u) - np.einsum("ik,ik->k", u, g @ u))
 
     def cross_vjp(self, x: Array, z: Array) -> tuple[Array, Pullback]:
         u, v = self._scaled(x), self._scaled(z)
@@ -309,6 +316,91 @@ class Matern(Radial):
         return np.asarray(normal * np.sqrt(2.0 * self.nu / rng.chisquare(2.0 * self.nu, count)))
 
 
+_MATERN52 = Matern((1.0,))
+
+
+@dataclass(frozen=True)
+class Rippled(Radial):
+    """A Matern 5/2 kernel on two scales: a trend, and a ripple on it.
+
+    k = (1 - share) g(s) + share g(s / ratio^2): the ripple has a share of the variance, and a ratio
+    of the trend's length-scales.  In theta the logarithms of both follow those of the
+    length-scales, that of the share as odds, share / (1 - share).
+    """
+
+    share: float = 1 / 11
+    ratio: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _positive("ratio", [self.ratio])
+        if not 0 < self.share < 1:
+            raise ConfigError(f"share: need a number between 0 and 1, got {self.share!r}")
+
+    @property
+    def theta(self) -> Array:
+        odds = self.share / (1.0 - self.share)
+        return np.log([*self.lengthscales, odds, self.ratio])
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return (*super().roles, "odds", "ratio")
+
+    def with_theta(self, theta: Array) -> Rippled:
+        *scales, odds, ratio = np.exp(theta).tolist()
+        return Rippled(tuple(scales), self.columns, odds / (1.0 + odds), ratio)
+
+    def _shape(self, s: Array) -> Array:
+        ripple = _MATERN52._shape(s / self.ratio**2)
+        ripple *= self.share
+        trend = _MATERN52._shape(s)
+        trend *= 1.0 - self.share
+        trend += ripple
+        return trend
+
+    def _shape_and_slope(self, s: Array) -> tuple[Array, Array]:
+        (trend, trend_slope), (ripple, ripple_slope) = self._trend_and_ripple(s)
+        trend *= 1.0 - self.share
+        ripple *= self.share
+        trend += ripple
+        trend_slope += ripple_slope
+        return trend, trend_slope
+
+    def _trend_and_ripple(self, s: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        """The kernel of each, and its slope with its share of the whole.  Overwrites s."""
+        ripple, ripple_slope = _MATERN52._shape_and_slope(s / self.ratio**2)
+        ripple_slope *= self.share / self.ratio**2
+        trend, trend_slope = _MATERN52._shape_and_slope(s)
+        trend_slope *= 1.0 - self.share
+        return (trend, trend_slope), (ripple, ripple_slope)
+
+    def gram_vjp(self, x: Array) -> tuple[Array, Pullback]:
+        u = self._scaled(x)
+        (trend, trend_slope), (ripple, ripple_slope) = self._trend_and_ripple(
+            _squared_distances(u, u)
+        )
+        ripple -= trend
+
+        def pullback(weights: Array) -> Array:
+            odds = self.share * (1.0 - self.share) * np.vdot(weights, ripple)
+            # The ratio is a factor of all length-scales, of the ripple's alone.
+            fine = self._pull_lengths(u, weights * ripple_slope)
+            coarse = self._pull_lengths(u, weights * trend_slope)
+            return np.array([*(coarse + fine), odds, fine.sum()])
+
+        return trend + self.share * ripple, pullback
+
+    def scales(self, dim: int) -> Array:
+        """Those of the curvature at 0, to which both contribute."""
+        steep = 1.0 - self.share + self.share / self.ratio**2
+        return super().scales(dim) / sqrt(steep)
+
+    def _frequencies(self, rng: Generator, count: int) -> Array:
+        """Each belongs to the trend or to the ripple, drawn by share."""
+        trend = _MATERN52.with_theta(np.zeros(len(self.lengthscales)))._frequencies(rng, count)
+        return trend / np.where(rng.random(count) < self.share, self.ratio, 1.0)
+
+
 @dataclass(frozen=True)
 class Hamming(Kernel):
     """exp(-sum_k w_k [x_k != x'_k]) over categorical columns: unlike choices lose a factor each."""
@@ -389,6 +481,10 @@ class Product(Kernel):
     def theta(self) -> Array:
         return np.concatenate([part.theta for part in self.parts])
 
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return tuple(role for part in self.parts for role in part.roles)
+
     def with_theta(self, theta: Array) -> Product:
         return Product(_with_parts(self.parts, theta))
 
@@ -432,6 +528,10 @@ class Sum(Kernel):
     @property
     def theta(self) -> Array:
         return np.concatenate([part.theta for part in self.parts])
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return tuple(role for part in self.parts for role in part.roles)
 
     def with_theta(self, theta: Array) -> Sum:
         return Sum(_with_parts(self.parts, theta), self.weights)

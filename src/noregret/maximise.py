@@ -26,6 +26,7 @@ _GLOBAL, _GLOBAL_WORK = (256, 2048), 60_000  # points over the cube: fewer where
 # Many climb a little, few climb to the top: starts, strength of the barrier, iterations.
 _STAGES = ((40, 1e-2, 3), (5, 6e-4, 9))
 _BRIEF = ((8, 6e-4, 6),)  # for a score of few hills, whose highest value is all that is asked for
+_NEAR, _AWAY = 16, (0.1, 1.0)  # points around each of the best; how far, in length-scales
 _CELLS = 8  # a side, of the grid that tells starts apart
 _FLAT = 1e-7  # a gain (of log EI, as a rule) that is not worth another step
 # Where columns are discrete: points to move from, moves at random, rounds of neighbours, and the
@@ -56,6 +57,7 @@ def maximise(
     else:
         count = int(np.clip(_GLOBAL_WORK / max(1, score.width), *_GLOBAL))
         pool = _Pool(space.spread(_spread(count, space.dim, rng)), score, sampled)
+        pool.add(_around(pool.best_sampled(len(sampled)), score, space, rng))
         kinds = np.array(space.kinds)
         if (kinds != "categorical").any():  # the score has slopes between ordered levels, too
             for stage in _BRIEF if brief else _STAGES:
@@ -85,19 +87,25 @@ class _Pool:
         return np.where(self.slack >= FEASIBLE, self.value, -np.inf)
 
     @property
+    def _merit(self) -> Array:
+        return np.asarray(self.value + STEEP * np.minimum(self.slack, 0.0))
+
+    @property
     def best_value(self) -> float:
         return float(self._feasible_value.max())
 
     def best(self, count: int) -> Array:
         """The best points of different places; one that just misses the gate may be among them."""
-        merit = self.value + STEEP * np.minimum(self.slack, 0.0)
-        x = self.x[np.argsort(-merit, kind="stable")[: 4 * count]]
+        x = self.x[np.argsort(-self._merit, kind="stable")[: 4 * count]]
         # One a cell of a coarse grid first, so that a broad hill does not take every start.
         cells = np.floor(_CELLS * x) @ np.exp(np.arange(x.shape[1]) / x.shape[1])  # one number each
         _, first = np.unique(cells, return_index=True)
         later = np.ones(len(x), dtype=bool)
         later[first] = False
         return np.asarray(x[np.argsort(later, kind="stable")[:count]])
+
+    def best_sampled(self, rows: int) -> Array:
+        return self.x[np.argsort(-self._merit[:rows], kind="stable")[:_CENTERS]]
 
     def found(self, sampled: Array) -> Found:
         value = self._feasible_value
@@ -119,6 +127,14 @@ def _spread(count: int, dim: int, rng: Generator) -> Array:
     # point out.
     points[::2] = np.clip(1.5 * points[::2] - 0.25, 0.0, 1.0)
     return np.asarray(points)
+
+
+def _around(centers: Array, score: Score, space: Space, rng: Generator) -> Array:
+    """Points near the best sampled ones, where a short ripple has hills too narrow to be hit."""
+    scales = np.clip(score.scales(space.dim), *_SCALES)
+    away = rng.standard_normal((_NEAR, len(centers), space.dim)) * scales
+    away *= np.exp(rng.uniform(*np.log(_AWAY), (_NEAR, len(centers), 1)))
+    return space.canonical(np.clip(centers + away, 0.0, 1.0).reshape(-1, space.dim))
 
 
 def _hop(pool: _Pool, space: Space, kinds: NDArray[np.str_], rng: Generator) -> None:

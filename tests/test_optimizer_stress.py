@@ -288,10 +288,10 @@ def test_the_order_of_the_parameters_changes_no_decision(order: str, policy: str
 
 
 def same_worth(one: nr.Decision, two: nr.Decision) -> bool:
-    """On a flat top the search may end anywhere."""
+    """On a flat top the search may end anywhere; a ripple has many hills of nearly one height."""
     assert one.expected_improvement is not None
     assert two.expected_improvement is not None
-    return math.isclose(one.expected_improvement, two.expected_improvement, rel_tol=0.005)
+    return math.isclose(one.expected_improvement, two.expected_improvement, rel_tol=0.03)
 
 
 @pytest.mark.parametrize("policy", ["ei", "gp-ucb", "gp-ts", "aei", "explore-then-commit"])

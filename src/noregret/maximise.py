@@ -1,9 +1,9 @@
 """The best feasible point of a score: candidates, and the best few of them refined by gradients.
 
-Small finite spaces are enumerated.  Otherwise: points spread over the cube and every sampled point
-are scored in one batch; the best of different places climb together in one vectorised quasi-Newton
-ascent, led into the gate and kept inside by a logarithmic barrier; discrete columns then move from
-level to level.
+Small finite spaces are enumerated.  Otherwise: points spread over the cube, every sampled point and
+some around the best of these are scored; the best of different places climb together in one
+vectorised quasi-Newton ascent, led into the gate and kept inside by a logarithmic barrier; discrete
+columns then move from level to level.
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ def _around(centers: Array, score: Score, space: Space, rng: Generator) -> Array
     """Points near the best sampled ones, where a short ripple has hills too narrow to be hit."""
     scales = np.clip(score.scales(space.dim), *_SCALES)
     away = rng.standard_normal((_NEAR, len(centers), space.dim)) * scales
-    away *= np.exp(rng.uniform(*np.log(_AWAY), (_NEAR, len(centers), 1)))
+    low, high = np.log(_AWAY)
+    away *= np.exp(rng.uniform(low, high, (_NEAR, len(centers), 1)))
     return space.canonical(np.clip(centers + away, 0.0, 1.0).reshape(-1, space.dim))
 
 

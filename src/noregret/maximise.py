@@ -56,8 +56,10 @@ def maximise(
         pool = _Pool(space.grid(), score, sampled)
     else:
         count = int(np.clip(_GLOBAL_WORK / max(1, score.width), *_GLOBAL))
+        count = count // 3 if brief else count
         pool = _Pool(space.spread(_spread(count, space.dim, rng)), score, sampled)
-        pool.add(_around(pool.best_sampled(len(sampled)), score, space, rng))
+        if not brief:
+            pool.add(_around(pool.best_sampled(len(sampled)), score, space, rng))
         kinds = np.array(space.kinds)
         if (kinds != "categorical").any():  # the score has slopes between ordered levels, too
             for stage in _BRIEF if brief else _STAGES:
@@ -174,7 +176,7 @@ def _ascend(
     slope = slope * movable
     curvature = _Curvature(len(x), np.clip(score.scales(x.shape[1]), *_SCALES))
     step = np.ones(len(x))
-    for _ in range(iterations):
+    for left in reversed(range(iterations)):
         blocked = np.where(slope < 0.0, x <= 0.0, x >= 1.0)
         free = np.where(blocked, 0.0, slope)
         direction = np.where(blocked, 0.0, curvature.step(free))
@@ -188,9 +190,11 @@ def _ascend(
         new_slope = new_slope * movable
         better = new_value >= value + 1e-4 * _dot(moved, free)
         better &= longest > 0.0
+        x = np.where(better[:, None], new, x)
+        if not left:
+            break
         step = np.where(better, 1.0, 0.25 * step)
         curvature.learn(better, moved, np.where(better[:, None], slope - new_slope, 0.0))
-        x = np.where(better[:, None], new, x)
         value = np.where(better, new_value, value)
         slope = np.where(better[:, None], new_slope, slope)
     return x

@@ -144,7 +144,8 @@ def test_a_ripple_is_seen_where_there_is_one_and_not_made_of_noise() -> None:
 
     def share(y: Array) -> float:
         found = fit(Data.of(x, y), Model().start(["continuous"] * 2), Model())
-        return found.hyper.kernel.share  # type: ignore[attr-defined,no-any-return]
+        assert isinstance(found.hyper.kernel, Rippled)
+        return found.hyper.kernel.share
 
     assert share(trend + ripple) > 0.05
     assert share(trend + 0.5 * rng.standard_normal(120)) < 0.02

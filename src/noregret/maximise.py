@@ -137,7 +137,7 @@ def _around(centers: Array, score: Score, space: Space, rng: Generator) -> Array
     away = rng.standard_normal((_NEAR, len(centers), space.dim)) * scales
     low, high = np.log(_AWAY)
     away *= np.exp(rng.uniform(low, high, (_NEAR, len(centers), 1)))
-    return space.canonical(np.clip(centers + away, 0.0, 1.0).reshape(-1, space.dim))
+    return space.canonical((centers + away).reshape(-1, space.dim))
 
 
 def _hop(pool: _Pool, space: Space, kinds: NDArray[np.str_], rng: Generator) -> None:

@@ -52,10 +52,12 @@ class Line:
         error = 16 * sys.float_info.epsilon * (max(abs(a), abs(b)) + self.log) / (b - a)
         return math.floor(-math.log2(error))
 
+    @property
+    def cells(self) -> float:
+        return 2.0**self.bits
+
     def snap(self, u: Array) -> Array:
-        scale = 2.0**self.bits
-        snapped: Array = np.rint(np.clip(u, 0.0, 1.0) * scale) / scale
-        return snapped + 0.0  # -0.0 becomes 0.0: equal points have equal bytes
+        return snap_to_cells(u, self.cells)
 
     spread = snap
 
@@ -176,6 +178,15 @@ class Bins(Levels):
 
     def _listed(self) -> bool:
         return True
+
+
+def snap_to_cells(u: Array, cells: float | Array) -> Array:
+    """Clipped to [0, 1] and rounded to a multiple of 1/cells."""
+    snapped = np.asarray(np.minimum(np.maximum(u, 0.0), 1.0) * cells)
+    np.rint(snapped, out=snapped)
+    snapped /= cells
+    snapped += 0.0  # -0.0 becomes 0.0: equal points have equal bytes
+    return snapped
 
 
 def _frozen(values: Array) -> Array:

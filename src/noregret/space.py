@@ -28,7 +28,7 @@ from noregret.parameters import (
     parameter_from_json,
     quoted,
 )
-from noregret.scales import Array, Levels, Line
+from noregret.scales import Array, Levels, Line, snap_to_cells
 
 __all__ = ["Array", "Categorical", "Float", "Int", "Ordinal", "Parameter", "Scalar", "Space"]
 
@@ -117,7 +117,7 @@ class Space:
         Idempotent, and equal to encode(decode(x)) for each row, bit for bit.
         """
         rows = self._rows(X, "X", ndim=2)
-        return self._map([p.scale.snap for p in self._columns], rows)
+        return self._map(lambda scale: scale.snap, rows)
 
     def spread(self, U: npt.ArrayLike) -> Array:
         """Uniform draws as canonical points, each level of a discrete column with its fair share.
@@ -125,7 +125,7 @@ class Space:
         `canonical` would give the levels at both ends of a range half of what the others get.
         """
         rows = self._rows(U, "U", ndim=2)
-        return self._map([p.scale.spread for p in self._columns], rows)
+        return self._map(lambda scale: scale.spread, rows)
 
     def grid(self) -> Array:
         """Every point of a finite space, (size, dim), the last column fastest."""
@@ -178,11 +178,22 @@ class Space:
             raise SpaceError(f"{name}: an encoded point cannot hold NaN, got {rows!r}")
         return rows
 
-    def _map(self, functions: Sequence[Callable[[Array], Array]], rows: Array) -> Array:
-        mapped = np.empty_like(rows)
-        for j, function in enumerate(functions):
-            mapped[:, j] = function(rows[:, j])
+    def _map(self, rule: Callable[[Levels], Callable[[Array], Array]], rows: Array) -> Array:
+        """Lines are rounded all at once, levels by their rule column by column."""
+        mapped = snap_to_cells(rows, self._cells)
+        for j, scale in self._discrete:
+            mapped[:, j] = rule(scale)(rows[:, j])
         return mapped
+
+    @cached_property
+    def _cells(self) -> Array:
+        scales = [p.scale for p in self._columns]
+        return np.array([s.cells if isinstance(s, Line) else 1.0 for s in scales])
+
+    @cached_property
+    def _discrete(self) -> list[tuple[int, Levels]]:
+        scales = enumerate(p.scale for p in self._columns)
+        return [(j, scale) for j, scale in scales if isinstance(scale, Levels)]
 
     def _moves(self, j: int, u: float) -> Array:
         scale = self._columns[j].scale

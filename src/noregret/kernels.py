@@ -267,7 +267,14 @@ class Matern(Radial):
         return Matern(lengthscales, self.columns, self.nu)
 
     def _shape(self, s: Array) -> Array:
-        if self.nu in (0.5, 1.5, 2.5):
+        if self.nu == 2.5:  # as below, without what only the slope needs
+            r = self._radius(s)
+            s *= 5.0 / 3.0
+            s += r
+            s += 1.0
+            s *= np.exp(np.negative(r, out=r), out=r)
+            return s
+        if self.nu in (0.5, 1.5):
             return self._shape_and_slope(s)[0]
         return self._bessel(self._radius(s), 0.0)
 
@@ -350,45 +357,36 @@ class Rippled(Radial):
         *scales, odds, ratio = np.exp(theta).tolist()
         return Rippled(tuple(scales), self.columns, odds / (1.0 + odds), ratio)
 
+    @property
+    def _parts(self) -> Array:
+        return np.array([1.0 - self.share, self.share])
+
+    @property
+    def _steeper(self) -> Array:
+        """What s is multiplied with, and by the chain rule the slope, for the trend and ripple."""
+        return np.array([1.0, self.ratio**-2])
+
     def _shape(self, s: Array) -> Array:
-        ripple = _MATERN52._shape(s / self.ratio**2)
-        ripple *= self.share
-        trend = _MATERN52._shape(s)
-        trend *= 1.0 - self.share
-        trend += ripple
-        return trend
+        return _weighted(self._parts, _MATERN52._shape(np.multiply.outer(self._steeper, s)))
 
     def _shape_and_slope(self, s: Array) -> tuple[Array, Array]:
-        (trend, trend_slope), (ripple, ripple_slope) = self._trend_and_ripple(s)
-        trend *= 1.0 - self.share
-        ripple *= self.share
-        trend += ripple
-        trend_slope += ripple_slope
-        return trend, trend_slope
-
-    def _trend_and_ripple(self, s: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-        """The kernel of each, and its slope with its share of the whole.  Overwrites s."""
-        ripple, ripple_slope = _MATERN52._shape_and_slope(s / self.ratio**2)
-        ripple_slope *= self.share / self.ratio**2
-        trend, trend_slope = _MATERN52._shape_and_slope(s)
-        trend_slope *= 1.0 - self.share
-        return (trend, trend_slope), (ripple, ripple_slope)
+        k, slope = _MATERN52._shape_and_slope(np.multiply.outer(self._steeper, s))
+        return _weighted(self._parts, k), _weighted(self._parts * self._steeper, slope)
 
     def gram_vjp(self, x: Array) -> tuple[Array, Pullback]:
         u = self._scaled(x)
-        (trend, trend_slope), (ripple, ripple_slope) = self._trend_and_ripple(
-            _squared_distances(u, u)
-        )
-        ripple -= trend
+        s = np.multiply.outer(self._steeper, _squared_distances(u, u))
+        k, slope = _MATERN52._shape_and_slope(s)
 
         def pullback(weights: Array) -> Array:
-            odds = self.share * (1.0 - self.share) * np.vdot(weights, ripple)
+            trend, ripple = k.reshape(2, -1) @ weights.ravel()
+            odds = self.share * (1.0 - self.share) * (ripple - trend)
             # The ratio is a factor of all length-scales, of the ripple's alone.
-            fine = self._pull_lengths(u, weights * ripple_slope)
-            coarse = self._pull_lengths(u, weights * trend_slope)
+            both = slope * (self._parts * self._steeper)[:, None, None]
+            coarse, fine = (self._pull_lengths(u, weights * each) for each in both)
             return np.array([*(coarse + fine), odds, fine.sum()])
 
-        return trend + self.share * ripple, pullback
+        return _weighted(self._parts, k), pullback
 
     def scales(self, dim: int) -> Array:
         """Those of the curvature at 0, to which both contribute."""
@@ -399,6 +397,11 @@ class Rippled(Radial):
         """Each belongs to the trend or to the ripple, drawn by share."""
         trend = _MATERN52.with_theta(np.zeros(len(self.lengthscales)))._frequencies(rng, count)
         return trend / np.where(rng.random(count) < self.share, self.ratio, 1.0)
+
+
+def _weighted(weights: Array, terms: Array) -> Array:
+    """sum_i w_i terms_i, as one product."""
+    return np.asarray((weights @ terms.reshape(len(weights), -1)).reshape(terms.shape[1:]))
 
 
 @dataclass(frozen=True)

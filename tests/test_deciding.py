@@ -53,7 +53,9 @@ def test_what_is_promised_is_the_best_mean_once_results_are_in(count: int) -> No
         best.append(gp.posterior(looked_at)[0].max())
     error = np.std(best) * np.sqrt(1 / 400 + 1 / 512)
     assert abs(here.context.promised - np.mean(best)) < 4 * error
-    assert here.context.promised > here.gp.at_data[0].max()
+    assert here.context.promised >= here.gp.at_data[0].max() - 1e-9
+    if count == 12:  # some of so many will come out better than the best, as a rule
+        assert here.context.promised > here.gp.at_data[0].max() + 1e-3
 
 
 def test_improvement_counts_from_what_is_promised() -> None:

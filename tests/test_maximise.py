@@ -96,7 +96,7 @@ def best_of(score: Score, points: Array) -> float:
     best = -np.inf
     for part in np.array_split(points, max(1, len(points) // 20_000)):
         value, slack = score(part)
-        best = max(best, float(np.where(slack >= 0, value, -np.inf).max()))
+        best = max(best, float(np.where(slack >= FEASIBLE, value, -np.inf).max()))
     return best
 
 

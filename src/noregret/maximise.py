@@ -9,6 +9,7 @@ columns then move from level to level.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.random import Generator
@@ -23,15 +24,18 @@ from noregret.space import Space
 # points times the terms that one costs.
 _ENUMERATE, _ENUMERATE_WORK = 2048, 400_000  # finite spaces of either size are searched completely
 _GLOBAL, _GLOBAL_WORK = (256, 2048), 60_000  # points over the cube: fewer where each costs more
-# Many climb a little, few climb to the top: starts, strength of the barrier, iterations.
-_STAGES = ((40, 1e-2, 3), (5, 6e-4, 9))
-_BRIEF = ((8, 6e-4, 6),)  # for a score of few hills, whose highest value is all that is asked for
+# Many climb a little, few climb on to the top: how many, strength of the barrier, iterations.
+_Stages: TypeAlias = tuple[tuple[int, float, int], ...]
+_STAGES: _Stages = ((24, 1e-2, 3), (5, 6e-4, 7))
+_BRIEF: _Stages = (
+    (8, 6e-4, 6),
+)  # for a score of few hills, whose highest value is all that is asked for
 _NEAR, _AWAY = 16, (0.1, 1.0)  # points around each of the best; how far, in length-scales
 _CELLS = 8  # a side, of the grid that tells starts apart
 _FLAT = 1e-7  # a gain (of log EI, as a rule) that is not worth another step
 # Where columns are discrete: points to move from, moves at random, rounds of neighbours, and the
 # climb of what is continuous after each.
-_CENTERS, _JUMPS, _ROUNDS, _TOUCH = 8, 128, 12, (4, 6e-4, 5)
+_CENTERS, _JUMPS, _ROUNDS, _TOUCH = 8, 128, 12, ((4, 6e-4, 5),)
 _SCALES = 0.02, 1.0  # between which the length-scales are believed
 _FIRST, _LONGEST = 0.15, 0.25  # steps: the first, in length-scales; any, of the range
 _CLOSE = 0.05  # the largest difference, in any column, of points that may count as the same
@@ -62,8 +66,7 @@ def maximise(
             pool.add(_around(pool.best_sampled(len(sampled)), score, space, rng))
         kinds = np.array(space.kinds)
         if (kinds != "categorical").any():  # the score has slopes between ordered levels, too
-            for stage in _BRIEF if brief else _STAGES:
-                _climb(pool, space, kinds != "categorical", *stage)
+            _climb(pool, space, kinds != "categorical", _BRIEF if brief else _STAGES)
         if (kinds != "continuous").any():
             _hop(pool, space, kinds, rng)
     return pool.found(sampled)
@@ -98,13 +101,7 @@ class _Pool:
 
     def best(self, count: int) -> Array:
         """The best points of different places; one that just misses the gate may be among them."""
-        x = self.x[np.argsort(-self._merit, kind="stable")[: 4 * count]]
-        # One a cell of a coarse grid first, so that a broad hill does not take every start.
-        cells = np.floor(_CELLS * x) @ np.exp(np.arange(x.shape[1]) / x.shape[1])  # one number each
-        _, first = np.unique(cells, return_index=True)
-        later = np.ones(len(x), dtype=bool)
-        later[first] = False
-        return np.asarray(x[np.argsort(later, kind="stable")[:count]])
+        return np.asarray(self.x[_best_apart(self.x, self._merit, count)])
 
     def best_sampled(self, rows: int) -> Array:
         return self.x[np.argsort(-self._merit[:rows], kind="stable")[:_CENTERS]]
@@ -151,79 +148,84 @@ def _hop(pool: _Pool, space: Space, kinds: NDArray[np.str_], rng: Generator) -> 
         before = pool.best_value
         pool.add(np.vstack([space.neighbours(x) for x in pool.best(_CENTERS)]))
         if (kinds == "continuous").any():
-            _climb(pool, space, kinds == "continuous", *_TOUCH)
+            _climb(pool, space, kinds == "continuous", _TOUCH)
         if not pool.best_value > before:
             break
 
 
-def _climb(
-    pool: _Pool,
-    space: Space,
-    movable: NDArray[np.bool_],
-    starts: int,
-    barrier: float,
-    iterations: int,
-) -> None:
-    top = _ascend(pool.score, pool.best(starts), movable, barrier, iterations)
-    pool.add(space.canonical(top))
+def _climb(pool: _Pool, space: Space, movable: NDArray[np.bool_], stages: _Stages) -> None:
+    """Adds to the pool where the best of it end: after each stage the best climb on."""
+    ascent = _Ascent(pool.score, pool.best(stages[0][0]), movable)
+    tops = []
+    for count, barrier, iterations in stages:
+        if count < len(ascent.x):
+            ascent.keep(_best_apart(ascent.x, ascent.value, count))
+        ascent.climb(barrier, iterations)
+        tops.append(ascent.x)
+    pool.add(space.canonical(np.vstack(tops)))
 
 
-def _ascend(
-    score: Score, x: Array, movable: NDArray[np.bool_], barrier: float, iterations: int
-) -> Array:
-    """Projected BFGS ascent of all rows at once; each keeps its own curvature and step."""
-    value, slope = score.ascend(x, barrier)
-    slope = slope * movable
-    curvature = _Curvature(len(x), np.clip(score.scales(x.shape[1]), *_SCALES))
-    step = np.ones(len(x))
-    for left in reversed(range(iterations)):
-        blocked = np.where(slope < 0.0, x <= 0.0, x >= 1.0)
-        free = np.where(blocked, 0.0, slope)
-        direction = np.where(blocked, 0.0, curvature.step(free))
-        longest = np.abs(direction).max(axis=1)
-        if _dot(direction, free).max() < _FLAT:
-            break
-        direction *= (step * np.minimum(1.0, _LONGEST / np.maximum(longest, 1e-300)))[:, None]
-        new = np.minimum(np.maximum(x + direction, 0.0), 1.0)
-        moved = new - x
-        new_value, new_slope = score.ascend(new, barrier)
-        new_slope = new_slope * movable
-        better = new_value >= value + 1e-4 * _dot(moved, free)
-        better &= longest > 0.0
-        x = np.where(better[:, None], new, x)
-        if not left:
-            break
-        step = np.where(better, 1.0, 0.25 * step)
-        curvature.learn(better, moved, np.where(better[:, None], slope - new_slope, 0.0))
-        value = np.where(better, new_value, value)
-        slope = np.where(better[:, None], new_slope, slope)
-    return x
+class _Ascent:
+    """Projected BFGS ascent of all rows at once; each keeps its own curvature and step.
 
+    `inverse` is what is known of a row's inverse Hessian: all zero while that is nothing.
+    """
 
-def _dot(a: Array, b: Array) -> Array:
-    return np.asarray(np.vecdot(a, b))
-
-
-class _Curvature:
-    """What BFGS knows of each row: an inverse Hessian, or nothing yet but the length-scales."""
-
-    def __init__(self, count: int, scales: Array) -> None:
-        self.inverse = np.zeros((count, len(scales), len(scales)))
+    def __init__(self, score: Score, x: Array, movable: NDArray[np.bool_]) -> None:
+        count, dim = x.shape
+        self.score, self.x, self.movable = score, x, movable
+        self.value = np.zeros(count)
+        self.step = np.ones(count)
+        self.inverse = np.zeros((count, dim, dim))
         self.fresh = np.ones(count, dtype=bool)
-        self.scales = scales
+        self.scales = np.clip(score.scales(dim), *_SCALES)
 
-    def step(self, slope: Array) -> Array:
+    def keep(self, rows: NDArray[np.intp]) -> None:
+        self.x, self.value, self.step = self.x[rows], self.value[rows], self.step[rows]
+        self.inverse, self.fresh = self.inverse[rows], self.fresh[rows]
+
+    def climb(self, barrier: float, iterations: int) -> None:
+        value, slope = self._look(self.x, barrier)
+        for left in reversed(range(iterations)):
+            x = self.x
+            free = np.where(np.where(slope < 0.0, x > 0.0, x < 1.0), slope, 0.0)
+            direction = self._direction(free)
+            if _dot(direction, free).max() < _FLAT:
+                break
+            longest = np.maximum(np.abs(direction).max(axis=1), _LONGEST)
+            direction *= (_LONGEST * self.step / longest)[:, None]
+            new = np.minimum(np.maximum(x + direction, 0.0), 1.0)
+            moved = new - x
+            new_value, new_slope = self._look(new, barrier)
+            better = new_value >= value + 1e-4 * _dot(moved, free)
+            uphill = better[:, None]
+            self.x = np.where(uphill, new, x)
+            value = np.where(better, new_value, value)
+            if left:
+                self.step = np.where(better, 1.0, 0.25 * self.step)
+                self._learn(moved, np.where(uphill, slope - new_slope, 0.0))
+                slope = np.where(uphill, new_slope, slope)
+        self.value = value
+
+    def _look(self, x: Array, barrier: float) -> tuple[Array, Array]:
+        value, slope = self.score.ascend(x, barrier)
+        return value, slope * self.movable
+
+    def _direction(self, free: Array) -> Array:
         """Newton's step where it is known to lead uphill, a short one along the slope elsewhere."""
-        scaled = slope * self.scales
+        newton = (self.inverse @ free[:, :, None])[:, :, 0]
+        newton *= free != 0.0  # at a bound
+        uphill = _dot(newton, free) > 0.0
+        if uphill.all():
+            return newton
+        scaled = free * self.scales
         length = _FIRST / np.maximum(np.abs(scaled).max(axis=1), 1e-300)
-        steepest = scaled * self.scales * length[:, None]
-        newton = (self.inverse @ slope[:, :, None])[:, :, 0]
-        return np.where((_dot(newton, slope) > 0.0)[:, None], newton, steepest)
+        return np.where(uphill[:, None], newton, scaled * self.scales * length[:, None])
 
-    def learn(self, better: NDArray[np.bool_], s: Array, y: Array) -> None:
-        """The update from steps s and the fall y of the slope, for the rows that moved uphill."""
+    def _learn(self, s: Array, y: Array) -> None:
+        """The update from steps s and the fall y of the slope: none for rows where y is zero."""
         along = _dot(s, y)
-        good = better & (along > 1e-10 * np.sqrt(_dot(y, y) * _dot(s, s) + 1e-300))
+        good = along > 1e-10 * np.sqrt(_dot(y, y) * _dot(s, s) + 1e-300)
         rho = np.divide(1.0, along, out=np.zeros_like(along), where=good)
         start = good & self.fresh
         if start.any():
@@ -234,7 +236,25 @@ class _Curvature:
         hy = (self.inverse @ y[:, :, None])[:, :, 0]
         w = rho[:, None] * ((0.5 * (1.0 + rho * _dot(y, hy)))[:, None] * s - hy)
         half = s[:, :, None] * w[:, None, :]
-        self.inverse += half + half.transpose(0, 2, 1)
+        self.inverse += half
+        self.inverse += half.transpose(0, 2, 1)
+
+
+def _best_apart(x: Array, merit: Array, count: int) -> NDArray[np.intp]:
+    """The rows of highest merit, one a cell of a coarse grid first.
+
+    So a broad hill does not take every start.
+    """
+    rows = np.argsort(-merit, kind="stable")[: 4 * count]
+    cells = np.floor(_CELLS * x[rows]) @ np.exp(np.arange(x.shape[1]) / x.shape[1])  # a number each
+    _, first = np.unique(cells, return_index=True)
+    later = np.ones(len(rows), dtype=bool)
+    later[first] = False
+    return np.asarray(rows[np.argsort(later, kind="stable")[:count]])
+
+
+def _dot(a: Array, b: Array) -> Array:
+    return np.asarray(np.vecdot(a, b))
 
 
 def same_point(score: Score, gp: GP, x: Array, rows: int, remaining: int) -> int | None:
@@ -251,11 +271,12 @@ def same_point(score: Score, gp: GP, x: Array, rows: int, remaining: int) -> int
     close = np.flatnonzero(np.abs(gp.data.x[:rows] - x).max(axis=1) <= _CLOSE)
     if not len(close):
         return None
-    both = np.vstack([x[None, :], gp.data.x[close]])
-    mu, _ = gp.posterior(both)
-    cov = gp.hyper.omega2 * gp.covariance(both)
-    variance = np.maximum(cov[0, 0] + np.diag(cov)[1:] - 2.0 * cov[0, 1:], 0.0)
-    apart = np.sqrt((mu[1:] - mu[0]) ** 2 + variance)
-    value, slack = score(gp.data.x[close])
-    same = (apart <= gp.noise_sd / np.sqrt(remaining)) & (slack >= FEASIBLE)
-    return int(close[np.argmax(np.where(same, value, -np.inf))]) if same.any() else None
+    here = x[None, :]
+    mean, sigma = gp.at_data
+    mean_here, sigma_here = gp.posterior(here)
+    shared = gp.covariance(here, gp.data.x[close])[0]
+    variance = np.maximum(sigma[close] ** 2 + sigma_here**2 - 2.0 * shared, 0.0)
+    apart = np.sqrt((mean[close] - mean_here) ** 2 + gp.hyper.omega2 * variance)
+    value, slack = score.at_rows(rows)
+    same = (apart <= gp.noise_sd / np.sqrt(remaining)) & (slack[close] >= FEASIBLE)
+    return int(close[np.argmax(np.where(same, value[close], -np.inf))]) if same.any() else None

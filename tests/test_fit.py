@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 import noregret.fit as fitting
 from hard_cases import LAYOUTS, OUTCOMES, hard_data, layout, outcome, strict
+from noregret.composites import Product, Sum
 from noregret.errors import ConfigError
 from noregret.fit import Fit, Model, fit, refit_due, widened
 from noregret.gp import GP, Data, Hyper, evidence, evidence_value
-from noregret.kernels import SE, Hamming, Kernel, Matern, Product, Radial, Rippled, Sum
+from noregret.kernels import SE, Hamming, Kernel, Matern, Radial, Rippled
 from noregret.numerics import NotPositiveDefinite
 from oracles import apart, slopes
 

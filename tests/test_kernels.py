@@ -12,16 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from noregret.composites import Product, Sum
 from noregret.errors import ConfigError
 from noregret.kernels import (
     SE,
     Hamming,
     Kernel,
     Matern,
-    Product,
     Radial,
     Rippled,
-    Sum,
     _cos_and_sin,
 )
 from oracles import apart, slopes

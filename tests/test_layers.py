@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "noregret"
 LAYERS = [
     {"errors", "threads"},
     {"scales", "parameters", "space", "numerics", "checks"},
-    {"design", "kernels", "decision"},
+    {"design", "kernels", "composites", "decision"},
     {"gp"},
     {"fit"},
     {"theory", "surrogate"},

@@ -15,11 +15,12 @@ import pytest
 from numpy.typing import NDArray
 
 from noregret import theory
+from noregret.composites import Product
 from noregret.errors import ConfigError
 from noregret.experiments import rkhs
 from noregret.fit import Model
 from noregret.gp import GP, Data, Hyper
-from noregret.kernels import SE, Hamming, Kernel, Matern, Product
+from noregret.kernels import SE, Hamming, Kernel, Matern
 from noregret.numerics import gate, h
 from noregret.optimizer import Optimizer
 from noregret.policies import EIC

@@ -26,9 +26,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from noregret.composites import Product, Sum
 from noregret.errors import ConfigError
 from noregret.gp import Data, Hyper, evidence, evidence_value
-from noregret.kernels import SE, Hamming, Kernel, Matern, Product, Rippled, Sum
+from noregret.kernels import SE, Hamming, Kernel, Matern, Rippled
 from noregret.numerics import Array, NotPositiveDefinite
 
 KERNELS = ("rippled", "se", "matern12", "matern32", "matern52")
@@ -253,11 +254,11 @@ class _Search:
         self.lengths = np.array([role == "length" for role in start.kernel.roles], dtype=bool)
         self.n_theta = len(self.roles)
         self.calls = 0
-        scale2 = max(float(np.var(data.y)), 1e-300)
+        self.log_variance = log(max(float(np.var(data.y)), 1e-300))
         rows = [(log(role.low), log(role.high)) for role in self.roles]
         rows.append((log(_LAM2_BOUNDS[0]), log(_LAM2_BOUNDS[1])))
         if not self.profile:
-            rows.append((log(scale2) - 14.0, log(scale2) + 14.0))
+            rows.append((self.log_variance - 14.0, self.log_variance + 14.0))
         self.bounds = np.array(rows)
         self.odds = np.zeros(len(rows))  # 1 where p holds the odds of a ripple
         self.odds[: self.n_theta] = [role == "odds" for role in start.kernel.roles]
@@ -300,9 +301,9 @@ class _Search:
     def starts(self) -> list[Array]:
         """The last parameters, and isotropic ones from rough to smooth, quiet to noisy."""
         out = [self.start]
+        tail = [] if self.profile else [self.log_variance]
         for length in (0.05, 0.15, 0.4, 1.2):
             for lam2 in (1e-3, 1e-1):
-                tail = [] if self.profile else [log(max(float(np.var(self.data.y)), 1e-300))]
                 theta = self._theta(log(length * self._unit))
                 out.append(self._clip(np.array([*theta, log(lam2), *tail])))
         return out

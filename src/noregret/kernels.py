@@ -80,7 +80,7 @@ class Kernel(ABC):
         return self.cross_vjp(x, z)[1](weights)
 
 
-def _positive(name: str, values: Sequence[float]) -> tuple[float, ...]:
+def positive(name: str, values: Sequence[float]) -> tuple[float, ...]:
     out = tuple(float(v) for v in values)
     for v in out:
         if not (isfinite(v) and v > 0):
@@ -119,7 +119,7 @@ class Radial(Kernel):
     columns: tuple[int, ...] | None = None  # None: all
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lengthscales", _positive("lengthscales", self.lengthscales))
+        object.__setattr__(self, "lengthscales", positive("lengthscales", self.lengthscales))
         if self.columns is not None:
             object.__setattr__(self, "columns", tuple(self.columns))
             if len(self.columns) != len(self.lengthscales):
@@ -254,7 +254,7 @@ class Matern(Radial):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _positive("nu", [self.nu])
+        positive("nu", [self.nu])
         # Beyond, Bessel functions overflow, and the kernel is the SE one to plotting accuracy.
         if self.nu > 20:
             raise ConfigError(f"nu: need at most 20 (SE is smoother still), got {self.nu!r}")
@@ -340,7 +340,7 @@ class Rippled(Radial):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _positive("ratio", [self.ratio])
+        positive("ratio", [self.ratio])
         if not 0 < self.share < 1:
             raise ConfigError(f"share: need a number between 0 and 1, got {self.share!r}")
 
@@ -412,7 +412,7 @@ class Hamming(Kernel):
     columns: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weights", _positive("weights", self.weights))
+        object.__setattr__(self, "weights", positive("weights", self.weights))
         object.__setattr__(self, "columns", tuple(self.columns))
         if len(self.columns) != len(self.weights):
             each = f"{self.weights} for {self.columns}"
@@ -469,135 +469,3 @@ def _level_rng(key: int, level: float) -> Generator:
     """The same draws for the same level whenever it is met: a path is one fixed function."""
     bits = np.float64(level + 0.0).view(np.uint64)  # -0.0 and 0.0 are one level
     return np.random.default_rng([key, int(bits)])
-
-
-@dataclass(frozen=True)
-class Product(Kernel):
-    """The product of kernels; over different columns, as a rule."""
-
-    parts: tuple[Kernel, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", _some(self.parts))
-
-    @property
-    def theta(self) -> Array:
-        return np.concatenate([part.theta for part in self.parts])
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        return tuple(role for part in self.parts for role in part.roles)
-
-    def with_theta(self, theta: Array) -> Product:
-        return Product(_with_parts(self.parts, theta))
-
-    def gram(self, x: Array, z: Array | None = None) -> Array:
-        return np.asarray(np.prod([part.gram(x, z) for part in self.parts], axis=0))
-
-    def gram_vjp(self, x: Array) -> tuple[Array, Pullback]:
-        factors, pulls = zip(*(part.gram_vjp(x) for part in self.parts), strict=True)
-        return np.asarray(np.prod(factors, axis=0)), lambda weights: np.concatenate(
-            [pull(weights * _others(factors, i)) for i, pull in enumerate(pulls)]
-        )
-
-    def cross_vjp(self, x: Array, z: Array) -> tuple[Array, Pullback]:
-        return _product(*zip(*(part.cross_vjp(x, z) for part in self.parts), strict=True))
-
-    def scales(self, dim: int) -> Array:
-        return _shortest(self.parts, dim)
-
-    def features(self, rng: Generator, count: int) -> Features:
-        makers = [part.features(rng, count) for part in self.parts]
-        return lambda x: _product(*zip(*(make(x) for make in makers), strict=True))
-
-
-@dataclass(frozen=True)
-class Sum(Kernel):
-    """A weighted mean of kernels (weights are fixed, and normalised so that k(x, x) = 1)."""
-
-    parts: tuple[Kernel, ...]
-    weights: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", _some(self.parts))
-        weights = _positive("weights", self.weights or (1.0,) * len(self.parts))
-        if len(weights) != len(self.parts):
-            raise ConfigError(f"weights: need one per part, got {self.weights}")
-        total = sum(weights)
-        if abs(total - 1.0) > 1e-12:  # done once: a second time would change the last digit
-            weights = tuple(w / total for w in weights)
-        object.__setattr__(self, "weights", weights)
-
-    @property
-    def theta(self) -> Array:
-        return np.concatenate([part.theta for part in self.parts])
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        return tuple(role for part in self.parts for role in part.roles)
-
-    def with_theta(self, theta: Array) -> Sum:
-        return Sum(_with_parts(self.parts, theta), self.weights)
-
-    def gram(self, x: Array, z: Array | None = None) -> Array:
-        terms = (w * part.gram(x, z) for w, part in zip(self.weights, self.parts, strict=True))
-        return np.asarray(sum(terms))
-
-    def gram_vjp(self, x: Array) -> tuple[Array, Pullback]:
-        terms, pulls = zip(*(part.gram_vjp(x) for part in self.parts), strict=True)
-        return self._mean(terms), lambda weights: np.concatenate(
-            [w * pull(weights) for w, pull in zip(self.weights, pulls, strict=True)]
-        )
-
-    def cross_vjp(self, x: Array, z: Array) -> tuple[Array, Pullback]:
-        terms, pulls = zip(*(part.cross_vjp(x, z) for part in self.parts), strict=True)
-        return self._mean(terms), lambda weights: self._mean([pull(weights) for pull in pulls])
-
-    def _mean(self, terms: Sequence[Array]) -> Array:
-        return np.asarray(sum(w * term for w, term in zip(self.weights, terms, strict=True)))
-
-    def scales(self, dim: int) -> Array:
-        return _shortest(self.parts, dim)
-
-    def features(self, rng: Generator, count: int) -> Features:
-        """Each feature belongs to one part, drawn by weight."""
-        owner = rng.choice(len(self.parts), size=count, p=self.weights)
-        makers = [part.features(rng, count) for part in self.parts]
-
-        def evaluate(x: Array) -> tuple[Array, Pullback]:
-            values, pulls = zip(*(make(x) for make in makers), strict=True)
-            mine = [(owner == i)[None, :] for i in range(len(makers))]
-            phi = np.asarray(sum(np.where(m, v, 0.0) for m, v in zip(mine, values, strict=True)))
-            return phi, lambda weights: np.asarray(
-                sum(pull(np.where(m, weights, 0.0)) for m, pull in zip(mine, pulls, strict=True))
-            )
-
-        return evaluate
-
-
-def _some(parts: Sequence[Kernel]) -> tuple[Kernel, ...]:
-    if not parts:
-        raise ConfigError(f"parts: need at least one kernel, got {parts!r}")
-    return tuple(parts)
-
-
-def _shortest(parts: Sequence[Kernel], dim: int) -> Array:
-    return np.asarray(np.min([part.scales(dim) for part in parts], axis=0))
-
-
-def _with_parts(parts: tuple[Kernel, ...], theta: Array) -> tuple[Kernel, ...]:
-    ends = np.cumsum([len(part.theta) for part in parts])[:-1]
-    pieces = np.split(np.asarray(theta, dtype=float), ends)
-    return tuple(part.with_theta(piece) for part, piece in zip(parts, pieces, strict=True))
-
-
-def _others(factors: Sequence[Array], index: int) -> Array | float:
-    rest = [f for i, f in enumerate(factors) if i != index]
-    return np.asarray(np.prod(rest, axis=0)) if rest else 1.0
-
-
-def _product(factors: Sequence[Array], pulls: Sequence[Pullback]) -> tuple[Array, Pullback]:
-    """The product rule over x-gradients."""
-    return np.asarray(np.prod(factors, axis=0)), lambda weights: np.asarray(
-        sum(pull(weights * _others(factors, i)) for i, pull in enumerate(pulls))
-    )

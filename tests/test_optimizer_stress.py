@@ -260,15 +260,22 @@ def test_hard_data(policy: str, name: str) -> None:
 
 @pytest.mark.parametrize("order", ["cab", "bca", "acb"])
 @pytest.mark.parametrize("policy", ["ids", "eic", "ei", "gp-ucb"])
-def test_the_order_of_the_parameters_changes_no_decision(order: str, policy: str) -> None:
-    """As far as the search is exact, with the start given: Sobol's columns are not alike."""
+@pytest.mark.parametrize(("kernel", "exact"), [("matern52", 0.005), ("rippled", 0.1)])
+def test_the_order_of_the_parameters_changes_no_decision(
+    order: str, policy: str, kernel: str, exact: float
+) -> None:
+    """As far as the search is exact, with the start given: Sobol's columns are not alike.
+
+    A ripple has many narrow hills of nearly one height, of which the best may be missed.
+    """
     every = {"a": nr.Float(-1, 2), "b": nr.Float(0, 5), "c": nr.Float(0.1, 10, log=True)}
     rng = np.random.default_rng(3)
     starts = [dict(zip("abc", row, strict=True)) for row in rng.uniform(0.1, 2.0, (8, 3)).tolist()]
 
     def start(names: str) -> nr.Optimizer:
         space = nr.Space({name: every[name] for name in names})
-        return nr.Optimizer(space, 26, policy=policy, design=starts, seed=4)
+        model = nr.Model(kernel=kernel)
+        return nr.Optimizer(space, 26, policy=policy, design=starts, seed=4, model=model)
 
     plain, other = start("abc"), start(order)
     for trial in plain:
@@ -276,7 +283,7 @@ def test_the_order_of_the_parameters_changes_no_decision(order: str, policy: str
         here, beside = ({name: p[name] for name in "abc"} for p in (trial.params, event["params"]))
         apart = plain.space.encode(here) - plain.space.encode(beside)
         assert np.abs(apart).max() <= 5e-3 or same_worth(
-            trial.decision, nr.Decision.from_json(event["decision"])
+            trial.decision, nr.Decision.from_json(event["decision"]), exact
         )
         a, b, c = (float(here[name]) for name in "abc")  # type: ignore[arg-type]
         noise = np.random.default_rng(trial.number).standard_normal()
@@ -287,11 +294,11 @@ def test_the_order_of_the_parameters_changes_no_decision(order: str, policy: str
         other.tell(trial.number, value)
 
 
-def same_worth(one: nr.Decision, two: nr.Decision) -> bool:
-    """On a flat top the search may end anywhere; a ripple has many hills of nearly one height."""
+def same_worth(one: nr.Decision, two: nr.Decision, exact: float) -> bool:
+    """On a flat top the search may end anywhere."""
     assert one.expected_improvement is not None
     assert two.expected_improvement is not None
-    return math.isclose(one.expected_improvement, two.expected_improvement, rel_tol=0.03)
+    return math.isclose(one.expected_improvement, two.expected_improvement, rel_tol=exact)
 
 
 @pytest.mark.parametrize("policy", ["ei", "gp-ucb", "gp-ts", "aei", "explore-then-commit"])

@@ -26,7 +26,7 @@ _ENUMERATE, _ENUMERATE_WORK = 2048, 400_000  # finite spaces of either size are 
 _GLOBAL, _GLOBAL_WORK = (256, 2048), 60_000  # points over the cube: fewer where each costs more
 # Many climb a little, few climb on to the top: how many, strength of the barrier, iterations.
 _Stages: TypeAlias = tuple[tuple[int, float, int], ...]
-_STAGES: _Stages = ((24, 1e-2, 3), (5, 6e-4, 7))
+_STAGES: _Stages = ((24, 1e-2, 3), (5, 6e-4, 9))
 _BRIEF: _Stages = (
     (8, 6e-4, 6),
 )  # for a score of few hills, whose highest value is all that is asked for

@@ -26,7 +26,7 @@ _ENUMERATE, _ENUMERATE_WORK = 2048, 400_000  # finite spaces of either size are 
 _GLOBAL, _GLOBAL_WORK = (256, 2048), 60_000  # points over the cube: fewer where each costs more
 # Many climb a little, few climb on to the top: how many, strength of the barrier, iterations.
 _Stages: TypeAlias = tuple[tuple[int, float, int], ...]
-_STAGES: _Stages = ((24, 1e-2, 3), (5, 6e-4, 9))
+_STAGES: _Stages = ((24, 1e-2, 3), (5, 6e-4, 8))
 _BRIEF: _Stages = (
     (8, 6e-4, 6),
 )  # for a score of few hills, whose highest value is all that is asked for
@@ -186,7 +186,7 @@ class _Ascent:
 
     def climb(self, barrier: float, iterations: int) -> None:
         value, slope = self._look(self.x, barrier)
-        for left in reversed(range(iterations)):
+        for _ in range(iterations):
             x = self.x
             free = np.where(np.where(slope < 0.0, x > 0.0, x < 1.0), slope, 0.0)
             direction = self._direction(free)
@@ -200,11 +200,10 @@ class _Ascent:
             better = new_value >= value + 1e-4 * _dot(moved, free)
             uphill = better[:, None]
             self.x = np.where(uphill, new, x)
+            self.step = np.where(better, 1.0, 0.25 * self.step)
+            self._learn(moved, np.where(uphill, slope - new_slope, 0.0))
             value = np.where(better, new_value, value)
-            if left:
-                self.step = np.where(better, 1.0, 0.25 * self.step)
-                self._learn(moved, np.where(uphill, slope - new_slope, 0.0))
-                slope = np.where(uphill, new_slope, slope)
+            slope = np.where(uphill, new_slope, slope)
         self.value = value
 
     def _look(self, x: Array, barrier: float) -> tuple[Array, Array]:

@@ -328,7 +328,7 @@ class _Search:
             jac=True,
             method="L-BFGS-B",
             bounds=self.bounds,
-            options={"maxiter": 60, "ftol": 1e-5, "gtol": 1e-3},  # a few thousandths of the best
+            options={"maxiter": 60, "ftol": 1e-6, "gtol": 1e-3},  # within a thousandth of the best
         )
         return self._clip(result.x), float(result.fun)
 

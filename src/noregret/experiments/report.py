@@ -233,8 +233,8 @@ def _grid(results: Results, policies: Sequence[str], entry: Callable[[Cell], str
     return _table(["policy", *functions], rows)
 
 
-def _regret_table(results: Results) -> str:
-    return _grid(results, MAIN, lambda cell: f"{cell.regret()} (R = {cell.count})")
+def _regret_table(results: Results, policies: Sequence[str] = MAIN) -> str:
+    return _grid(results, policies, lambda cell: f"{cell.regret()} (R = {cell.count})")
 
 
 def _paired_table(results: Results, pairs: Sequence[tuple[str, str]]) -> str:
@@ -294,7 +294,7 @@ def _ablations(results: Results) -> Iterable[str]:
                 [
                     f"### {ablation.title}",
                     _settings(there),
-                    _grid(figure2, there, lambda cell: str(cell.regret())),
+                    _regret_table(figure2, there),
                     _paired_table(figure2, pairs),
                 ]
             )
@@ -316,7 +316,7 @@ def _agreements(results: Results) -> Iterable[str]:
 
 If a candidate stands in for the baseline, how many of the paper's statements about that baseline
 (the parts of C1 to C6) come out true? This is evidence, not proof: no code of the authors is
-public.
+public, and where R is small regions are wide and overlap easily.
 
 {table}
 

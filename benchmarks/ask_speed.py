@@ -93,7 +93,7 @@ def replicates() -> Replicates:
     for _ in range(1000):
         trial = optimizer.ask()
         optimizer.tell(trial, measured(trial.params["x"], trial.params["y"]))
-    later_ms = time.process_time() - start
+    later_ms = 1e3 * (time.process_time() - start) / 1000
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     distinct = len({str(row.params) for row in optimizer.history()})
     return Replicates(ms, later_ms, distinct, grown / 1024)
@@ -193,7 +193,7 @@ def main() -> None:
         "",
         f"At 1000 results on 50 distinct points in 2-d: {again.ms:.1f} ms a step (bar 10). Over",
         f"the next 1000 steps, up to {again.points} points, with their fits {again.later_ms:.1f}",
-        f"ms; the process grew by {again.megabytes:.1f} MB meanwhile (bar 20).",
+        f"ms; the process grew by {again.megabytes:.1f} MB meanwhile (bar 20 over 2000).",
         "",
         "## Growth with the number of points and of parameters",
         "",

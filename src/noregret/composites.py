@@ -81,8 +81,7 @@ class Sum(_Composite):
         object.__setattr__(self, "weights", weights)
 
     def gram(self, x: Array, z: Array | None = None) -> Array:
-        terms = (w * part.gram(x, z) for w, part in zip(self.weights, self.parts, strict=True))
-        return np.asarray(sum(terms))
+        return self._mean([part.gram(x, z) for part in self.parts])
 
     def gram_vjp(self, x: Array) -> tuple[Array, Pullback]:
         terms, pulls = zip(*(part.gram_vjp(x) for part in self.parts), strict=True)

@@ -157,7 +157,7 @@ def run(key: Key) -> Record:
         c = key.factor * SCALE
         opt = Optimizer.theorem1(space, key.N, case.kernel, B=B, R=R, delta=DELTA, c=c, seed=seed)
     else:
-        opt = Optimizer(space, key.N, seed=seed)
+        opt = Optimizer(space, key.N, seed=seed, policy="eic")
     regret = 0.0
     rng = np.random.default_rng([seed, rkhs.NOISES.index(key.noise), key.N])
     for trial in opt:

@@ -312,3 +312,61 @@ def test_a_reader_that_has_seen_enough(shell: Any, study: str) -> None:
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
     assert json.loads(done.stdout)["kind"] == "created"
     assert done.stderr == ""
+
+
+FULL = """
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+import noregret as nr
+
+
+@dataclass
+class Plan:
+    x: float
+
+
+space = nr.Space({"x": nr.Float(0.0, 1.0)})
+
+
+def work(plan: Plan) -> float:
+    return -(plan.x - 0.3) ** 2
+
+
+def objective(params):
+    return work(Plan(**params))
+
+
+def elsewhere(params):
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(work, Plan(**params)).result()
+"""
+
+
+@pytest.mark.parametrize("name", ["objective", "elsewhere"])
+def test_tune_a_file_with_classes_and_processes_of_its_own(
+    shell: Any, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / f"full_{name}.py").write_text(FULL)
+    assert "best: {" in shell("tune", f"full_{name}.py:{name}", "--budget", 2)
+
+
+def test_where_nothing_can_be_written_is_said_in_a_line(shell: Any) -> None:
+    shell("create", "s", "--budget", 4, "--space", json.dumps(SPACE))
+    shell("ask", "s")
+    shell("tell", "s", 0, 1.0)
+    for words in (
+        ("export", "s", "-o", "nowhere/x.csv"),
+        ("plot", "s", "-o", "nowhere/x.png"),
+        ("plot", "s", "-o", "x.xyz"),
+    ):
+        assert "output: can't write" in shell(*words, code=2)
+    assert "the last event is 3, got 999" in shell("log", "s", "--after", 999, code=2)
+
+
+def test_no_result_yet_is_not_a_wrong_value(shell: Any) -> None:
+    shell("create", "s", "--budget", 4, "--space", json.dumps(SPACE))
+    assert "nothing was told yet" in shell("best", "s", code=4)

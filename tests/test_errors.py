@@ -11,6 +11,7 @@ CODES = {
     errors.SpaceError: (2, 422),
     errors.ConfigError: (2, 422),
     errors.DataError: (3, 422),
+    errors.NoResultsError: (4, 409),
     errors.TrialError: (4, 409),
     errors.UnknownTrialError: (4, 404),
     errors.BudgetError: (5, 409),

@@ -544,3 +544,21 @@ def test_ten_thousand_observations_cost_like_the_points_they_are_on() -> None:
     assert data.observations == 10_000
     gp = GP.of(data, Hyper(KERNELS["matern52"], 0.1, 1.0))
     assert gp.factor.size == 100
+
+
+@pytest.mark.parametrize("sem", [1e3, 1e6, 1e9, 1e12, 1e60])
+def test_results_that_say_nothing_do_no_harm_at_their_points(sem: float) -> None:
+    hyper = Hyper(SE((0.3,)), 0.01, 1.0, 0.25)
+    data = Data.empty(1)
+    for x, y in ((0.1, 0.4), (0.3, 0.9), (0.5, 0.2)):
+        data, _ = data.add(np.array([x]), y)
+    quiet = GP.of(data, hyper)
+    for x in (0.7, 0.9):
+        data, _ = data.add(np.array([x]), 0.0, variance=sem**2)
+    gp = GP.of(data, hyper)
+    mu, sigma = gp.at_data
+    wanted = quiet.posterior(data.x)
+    assert apart(mu, wanted[0]) < 1e-5
+    assert apart(sigma, wanted[1]) < 1e-5
+    path = gp.sample_path(np.random.default_rng(0), 64)
+    assert apart(path.at_data, path(data.x)) < 1e-6

@@ -15,7 +15,7 @@ LAYERS = [
     {"errors", "threads"},
     {"scales", "parameters", "space", "numerics", "checks"},
     {"design", "kernels", "composites", "decision"},
-    {"gp"},
+    {"gp", "start"},
     {"fit"},
     {"theory", "surrogate"},
     {"policies"},

@@ -394,3 +394,26 @@ def test_an_append_is_cheap() -> None:
     appended = min(seconds(appends) for _ in range(5)) / (more - 1)
     fresh = min(seconds(lambda: lapack.dpotrf(full)) for _ in range(5))
     assert appended <= fresh / 4
+
+
+def test_two_threads_may_grow_one_factor(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    points = rng.random((7, 2))
+    dense = np.exp(-((points[:, None] - points) ** 2).sum(axis=-1)) + 0.1 * np.eye(7)
+    # One more, so that the buffer has room for the next column.
+    base = Factor.of(dense[:4, :4], inverted=True).append(dense[:4, 4], dense[4, 4])
+    other: list[Factor] = []
+    backward = Factor._backward
+
+    def interrupted(factor: Factor, right: Array) -> Array:
+        """The other thread's whole append, in the middle of ours."""
+        if not other:
+            other.append(base)
+            other[0] = base.append(dense[:5, 6], dense[6, 6])
+        return backward(factor, right)
+
+    monkeypatch.setattr(Factor, "_backward", interrupted)
+    mine = base.append(dense[:5, 5], dense[5, 5])
+    for factor, rows in ((mine, [0, 1, 2, 3, 4, 5]), (other[0], [0, 1, 2, 3, 4, 6])):
+        whole = dense[np.ix_(rows, rows)]
+        assert apart(factor.solve(np.eye(6)), np.linalg.inv(whole)) < 1e-9

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import noregret as nr
+from noregret.kernels import SE
 from noregret.policies import POLICIES
 
 MIXED = nr.Space(
@@ -440,3 +441,83 @@ def test_thousands_of_replicates_stay_cheap_and_flat() -> None:
     run(opt, 4)
     assert opt.best().params["x"] != 0.25
     assert opt.observations == 3004
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"design": None}, "design: need .* got None"),
+        ({"design": 5}, "design: need .* got 5"),
+        ({"design": [1]}, "design: .* got 1"),
+        ({"design": "spiral"}, "design: need .* got 'spiral'"),
+        ({"model": "paper"}, "model: need a Model, got 'paper'"),
+        ({"model": nr.Model.fixed(SE((0.1, 0.2)), 0.1)}, "2"),  # of one column
+    ],
+)
+def test_settings_that_would_fail_later_fail_at_once(settings: dict[str, Any], says: str) -> None:
+    with pytest.raises((nr.ConfigError, nr.SpaceError), match=says):
+        nr.Optimizer(LINE, 10, **settings)
+
+
+def test_settings_of_numpy_types_are_written_like_others() -> None:
+    space = nr.Space({"n": nr.Int(1, 9), "x": nr.Float(0.0, 1.0)})
+    listed: Any = [{"n": np.int64(3), "x": np.float32(0.5)}]
+    policy = nr.EIC(payback=np.float32(0.5))  # type: ignore[arg-type]
+    opt = nr.Optimizer(space, 10, design=listed, policy=policy)
+    assert nr.Optimizer.from_json(opt.to_json()).ask().params == {"n": 3, "x": 0.5}
+
+
+def test_a_budget_beyond_measure_has_a_start_within() -> None:
+    assert nr.Optimizer(LINE, 10**18).ask().decision.reason == "design"
+    assert nr.Optimizer(MIXED, 10**18, design="sobol").ask().decision.reason == "design"
+
+
+def test_a_trial_that_its_owner_changed_is_still_known() -> None:
+    opt = nr.Optimizer(PLAIN, 10)
+    trial = opt.ask()
+    given = dict(trial.params)
+    trial.params.pop("x")
+    trial.params["y"] = 77
+    opt.tell(trial, 1.0)
+    assert opt.history()[0].params == given
+    opt.history()[0].params.clear()
+    assert opt.history()[0].params == given
+    stranger = nr.Optimizer(PLAIN, 10, seed=9).ask()
+    with pytest.raises(nr.UnknownTrialError, match="another optimiser"):
+        opt.tell(stranger, 1.0)
+
+
+def test_a_result_that_differs_in_its_error_alone_says_so() -> None:
+    opt = nr.Optimizer(LINE, 10)
+    opt.tell(opt.ask(), 1.0, sem=0.1)
+    says = r"was told 1\.0 \(sem 0\.1\), now 1\.0 \(sem 0\.2\) \(a mean of 5\)"
+    with pytest.raises(nr.TrialError, match=says):
+        opt.tell(0, 1.0, sem=0.2, count=5)
+
+
+@pytest.mark.parametrize("events", [5, [1], {"a": 1}])
+def test_events_that_are_none(events: object) -> None:
+    text = json.dumps(json.loads(nr.Optimizer(LINE, 10).to_json()) | {"events": events})
+    with pytest.raises(nr.StorageError, match="not the JSON of an Optimizer"):
+        nr.Optimizer.from_json(text)
+
+
+def test_a_landscape_of_no_points() -> None:
+    opt = nr.Optimizer(LINE, 10)
+    opt.tell(opt.ask(), 1.0)
+    assert opt.landscape([]).mean.shape == (0,)
+
+
+def test_weights_and_errors_at_the_edge_of_what_is_allowed() -> None:
+    opt = nr.Optimizer(LINE, 20)
+    for count in (1e-320, 0.0, -1.0):
+        with pytest.raises(nr.DataError, match="count: need a positive number"):
+            opt.observe({"x": 0.5}, 1.0, count=count)
+    for sem in (1e100, 1e-100, 1.0):  # at one point, however they come
+        opt.observe({"x": 0.5}, 1.0, sem=sem)
+    for count in (1e-100, 1e100, 1.0):
+        opt.observe({"x": 0.7}, 2.0, count=count)
+    best = opt.best()
+    assert np.isfinite([best.mean, best.low, best.high]).all()
+    assert np.isfinite(opt.predict({"x": 0.1})).all()
+    opt.ask()

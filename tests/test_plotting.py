@@ -1,8 +1,11 @@
 """Pictures are drawn from the right numbers; whether they please is for eyes."""
 
+import warnings
+
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 
 import noregret as nr
 from noregret.plotting import plot_decisions, plot_posterior, plot_regret, plot_reward
@@ -48,8 +51,36 @@ def test_reward_is_what_was_gained(direction: str) -> None:
     sign = 1 if direction == "maximize" else -1
     line = plot_reward(opt, baseline=-30.0).get_lines()[1]
     np.testing.assert_allclose(line.get_ydata(), np.cumsum(sign * (values + 30.0)))
-    with pytest.raises(nr.ConfigError, match="nothing was told"):
+    with pytest.raises(nr.NoResultsError, match="nothing was told"):
         plot_reward(nr.Optimizer(LINE, 5))
+
+
+def band(ax: Axes) -> np.ndarray:
+    """Half of its height, step by step."""
+    around = ax.collections[0].get_paths()[0].vertices
+    return np.array([np.ptp(around[around[:, 0] == x, 1]) / 2 for x in np.unique(around[:, 0])])
+
+
+def test_the_band_of_the_reward_knows_the_noise_of_the_first_result() -> None:
+    opt = nr.Optimizer(LINE, 4)
+    sems = np.array([0.5, 0.2, 0.1])
+    for trial, sem in zip(opt.ask(3), sems, strict=True):
+        opt.tell(trial, float(trial.number), sem=sem)
+    known = 1.96 * np.sqrt(np.cumsum(sems**2))
+    np.testing.assert_allclose(band(plot_reward(opt, baseline=0.0)), known)
+    # y_1 + ... + y_t - t y_1, of which y_1 itself is one.
+    unknown = [0.0, np.hypot(0.5, 0.2), np.sqrt((2 * 0.5) ** 2 + 0.2**2 + 0.1**2)]
+    np.testing.assert_allclose(band(plot_reward(opt)), 1.96 * np.array(unknown))
+
+
+def test_little_to_draw() -> None:
+    opt = nr.Optimizer(LINE, 4)
+    opt.tell(opt.ask(), 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plot_reward(opt)
+    with pytest.raises(nr.ConfigError, match="'none' has no steps"):
+        plot_regret({"none": []})
 
 
 def test_every_decision_is_shown() -> None:

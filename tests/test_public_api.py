@@ -14,6 +14,7 @@ PINNED = {
         "DataError",
         "MissingExtraError",
         "NoRegretError",
+        "NoResultsError",
         "SpaceError",
         "StorageError",
         "TrialError",

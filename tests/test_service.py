@@ -585,3 +585,43 @@ def test_a_storage_that_is_away_is_503(http: TestClient, study: str, file: Path)
     assert http.get("/healthz").status_code == 200
     file.with_name("away").rename(file)
     assert asked(http, study)["number"] == 0
+
+
+def test_a_batch_within_the_budget_is_what_is_left_of_it(http: TestClient, study: str) -> None:
+    assert [t["number"] for t in asked(http, study, n=10, within_budget=True)] == list(range(6))
+    spent = http.post(f"{study}/ask", json={"n": 2, "within_budget": True})
+    assert "spent" in problem(spent, 409, "BudgetError")
+
+
+def test_an_origin_that_is_no_url_is_another_site(http: TestClient, study: str) -> None:
+    answer = http.post(f"{study}/ask", json={}, headers={"Origin": "http://["})
+    assert "another site" in problem(answer, 403)
+
+
+def test_integers_that_not_every_reader_keeps_are_refused(http: TestClient, study: str) -> None:
+    much = {"name": "n", "type": "int", "low": 2**60, "high": 2**60 + 100}
+    new = NEW | {"name": "much", "space": {"parameters": [much]}}
+    assert "an integer must lie within" in problem(http.post("/api/studies", json=new), 422)
+    known = {"params": {"x": 2**60, "kind": "a"}, "value": 1.0}
+    answer = http.post(f"{study}/observe", json=known)
+    assert "an integer must lie within" in problem(answer, 422)
+
+
+def test_no_result_yet(http: TestClient, study: str) -> None:
+    assert "nothing was told" in problem(http.get(f"{study}/best"), 409, "NoResultsError")
+
+
+def test_a_bug_in_one_study_does_not_hide_the_others(
+    http: TestClient, study: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert http.post("/api/studies", json=NEW | {"name": "t"}).status_code == 201
+    summary = schema.Summary.of
+
+    def broken(view: Any) -> schema.Summary:
+        if view.name == "t":
+            raise ZeroDivisionError("a bug")
+        return summary(view)
+
+    monkeypatch.setattr(schema.Summary, "of", broken)
+    lines = {line["name"]: line["error"] for line in http.get("/api/studies").json()}
+    assert lines == {"s": None, "t": "a bug"}

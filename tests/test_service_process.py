@@ -12,9 +12,11 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -156,10 +158,83 @@ def test_the_client_reads_page_by_page(tmp_path: Path, monkeypatch: pytest.Monke
         assert [event.seq for event in study.events(after=8)] == [9, 10]
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8080", "ftp://x", "http://", "http://user:pw@host"])
+@pytest.mark.parametrize(
+    "url",
+    ["127.0.0.1:8080", "ftp://x", "http://", "http://user:pw@host", "http://host:abc", "http://["],
+)
 def test_the_client_wants_a_url(url: str) -> None:
     with pytest.raises(nr.ConfigError, match="url: need"):
         Client(url)
+
+
+def test_the_client_takes_what_a_study_takes(tmp_path: Path) -> None:
+    space = nr.Space({"n": nr.Int(1, 9), "on": nr.Categorical([True, False])})
+    with serving(str(tmp_path / "s.db"), folder=tmp_path) as service:
+        study = Client(service.url).create("s", space=space, budget=9)
+        params: Any = {"n": np.int64(3), "on": np.bool_(True)}
+        study.observe(params, np.float32(1.5), count=np.int64(12))  # type: ignore[arg-type]
+        assert len(study.ask(np.int64(2))) == 2  # type: ignore[call-overload]
+        study.tell(np.int64(0), np.int64(2))  # type: ignore[arg-type]
+        wrong: list[tuple[type[nr.NoRegretError], str, Callable[[], object]]] = [
+            (nr.DataError, "value: need a number that is finite", lambda: study.tell(1, nan)),
+            (nr.DataError, "can't be written", lambda: study.observe({"n": nan, "on": True}, 1.0)),
+            (UnknownTrialError, "got 'abc'", lambda: study.tell("abc", 1.0)),  # type: ignore[arg-type]
+            (UnknownTrialError, "got True", lambda: study.tell(True, 1.0)),
+            (nr.ConfigError, "n: need a whole number", lambda: study.ask(1.5)),  # type: ignore[call-overload]
+            (nr.ConfigError, "key: need printable ASCII", lambda: study.ask(key="日本")),
+            (nr.ConfigError, "key: need printable ASCII", lambda: study.ask(key="a\nb")),
+        ]
+        for error, says, call in wrong:
+            with pytest.raises(error, match=says):
+                call()
+        assert [row.value for row in study.history()] == [1.5, 2.0, None]
+
+
+@contextmanager
+def answering(status: int, text: str, **headers: str) -> Iterator[str]:
+    """Somebody who says the same to every request: a proxy, say."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *words: object) -> None:
+            """Nothing to stderr."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "headers", "says"),
+    [
+        (200, "<html>please log in</html>", {}, "200: not an answer of noregret: .*please log in"),
+        (200, "", {}, "200: not an answer of noregret"),
+        (301, "", {"Location": "https://elsewhere/"}, "301: it has moved to 'https://elsewhere/'"),
+        (404, "<html>", {}, "404: Not Found"),
+    ],
+)
+def test_the_client_believes_the_service_alone(
+    status: int, text: str, headers: dict[str, str], says: str
+) -> None:
+    with answering(status, text, **headers) as url:
+        study = RemoteStudy(Client(url, patience=0.0), "s")
+        with pytest.raises(ServiceError, match=says):
+            study.tell(0, 1.5)
+        with pytest.raises(ServiceError, match=says):
+            study.ask()
 
 
 # -- the command -----------------------------------------------------------------------------------

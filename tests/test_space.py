@@ -518,3 +518,19 @@ def test_no_grid_of_what_is_too_large() -> None:
 def test_bad_json_is_named(data, message: str) -> None:
     with pytest.raises(SpaceError, match=message):
         Space.from_json(data)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_infinity_is_out_of_bounds_in_any_precision(kind: type[np.floating]) -> None:
+    much, none = kind("inf"), kind("nan")
+    for number in (much, -much, none):
+        with pytest.raises(SpaceError, match="must be"):
+            Float(0, 1e5).validate(number)
+        with pytest.raises(SpaceError, match="must be an integer"):
+            Int(0, 10).validate(number)
+        with pytest.raises(SpaceError, match="finite"):
+            Categorical([number, 1])
+        with pytest.raises(SpaceError, match="finite"):
+            Float(0, 1, step=number)
+    assert Float(0, 1e5).validate(kind(0.5)) == 0.5
+    assert Int(0, 10).validate(kind(3.0)) == 3

@@ -900,3 +900,50 @@ def test_a_study_of_release_0_1_goes_on(file: Path) -> None:
         assert any(trial.decision.refitted for trial in study.trials)
         study.tell(study.pending[0], 0.5)
         assert study.ask().number == 14
+
+
+def test_a_batch_is_as_long_as_the_budget_allows(tmp_path: Path) -> None:
+    with Study.open(tmp_path / "s.db", "s", **SETTINGS | {"budget": 3}) as study:
+        trials = study.ask(5, key="k", within_budget=True)
+        assert [trial.number for trial in trials] == [0, 1, 2]
+        assert study.ask(5, key="k", within_budget=True) == trials  # the answer went lost
+        assert len(study.pending) == 3
+        with pytest.raises(nr.BudgetError):
+            study.ask(5, within_budget=True)
+        assert len(study.ask(np.int64(2))) == 2  # type: ignore[call-overload]
+
+
+def test_events_beyond_the_last_are_a_wrong_question_and_no_damage(tmp_path: Path) -> None:
+    with Study.open(tmp_path / "s.db", "s", **SETTINGS) as study:
+        study.ask()
+        assert len(study.events(1)) == 1
+        assert len(study.events(0, limit=1)) == 1
+        assert study.events(2) == []
+        with pytest.raises(nr.ConfigError, match="after: the last event is 2, got 999"):
+            study.events(999)
+
+
+def test_a_choice_of_true_is_not_one_of_1(tmp_path: Path) -> None:
+    def opened(choices: list[Any]) -> Study:
+        space = nr.Space({"on": nr.Categorical(choices)})
+        return Study.open(tmp_path / "s.db", "s", space=space, budget=5)
+
+    opened([True, False]).close()
+    opened([True, False]).close()
+    with pytest.raises(nr.ConfigError, match=r"space: on: choices \[True, False\] there, \[1, 0\]"):
+        opened([1, 0])
+
+
+@pytest.mark.parametrize("place", [None, 5, b"s.db"])
+def test_a_storage_of_the_wrong_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(nr.ConfigError, match="neither a path nor a database URL"):
+        Study.open(place, "s", **SETTINGS)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_name_of_the_wrong_type(tmp_path: Path) -> None:
+    with pytest.raises(nr.ConfigError, match="need 1 to 200 printable characters, got 5"):
+        Study.open(tmp_path / "s.db", 5, **SETTINGS)  # type: ignore[arg-type]

@@ -29,9 +29,16 @@ def checked_result(value: object, sem: object, count: object) -> tuple[float, fl
     if error is not None and not error >= LEAST_SCALE:
         raise DataError(f"sem: need a positive standard error, got {sem!r}")
     weight = _finite("count", count)
-    if not weight > 0:
+    if not weight >= LEAST_SCALE:
         raise DataError(f"count: need a positive number of evaluations, got {count!r}")
     return number, error, weight
+
+
+def plain(value: object) -> object:
+    """For `json.dumps(default=…)`: what numpy's scalars are in plain Python."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a {type(value).__name__} is not JSON")
 
 
 def _finite(name: str, value: object) -> float:

@@ -51,7 +51,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON, for script
 Sem = Annotated[float | None, typer.Option(help="Standard error of the value.")]
 Count = Annotated[float, typer.Option(help="The value is a mean of so many evaluations.")]
 Params = Annotated[str, typer.Argument(help="Parameters as JSON, or @FILE.")]
-Policy = Annotated[str | None, typer.Option(help="eic (default), ei, gp-ucb, gp-ts, random, …")]
+Policy = Annotated[str | None, typer.Option(help="ids (default), eic, ei, gp-ucb, gp-ts, …")]
 Direction = Annotated[str | None, typer.Option(help="maximize (default) or minimize.")]
 Seed = Annotated[int | None, typer.Option(help="0 if left out.")]
 DEFAULT = "noregret.sqlite"
@@ -282,7 +282,10 @@ def plot(
         ax = plotting.plot_posterior(optimizer)[0]
     else:
         raise ConfigError(f"kind: need decisions, reward or posterior, got {kind!r}")
-    ax.get_figure().savefig(output, dpi=110)  # type: ignore[union-attr]
+    try:
+        ax.get_figure().savefig(output, dpi=110)  # type: ignore[union-attr]
+    except (OSError, ValueError) as error:  # a folder that is not there, a format that is unknown
+        raise ConfigError(f"output: can't write {output}: {error}") from None
 
 
 @app.command()
@@ -399,7 +402,10 @@ def _reading(storage: str, study: str) -> Study:
 
 
 def _writing(output: Path | None) -> AbstractContextManager[TextIO]:
-    return nullcontext(sys.stdout) if output is None else output.open("w", newline="")
+    try:
+        return nullcontext(sys.stdout) if output is None else output.open("w", newline="")
+    except OSError as error:
+        raise ConfigError(f"output: can't write {output}: {error.strerror}") from None
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast, overload
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from noregret import errors
-from noregret.decision import Best, Decision, Row, Trial
-from noregret.errors import ConfigError, MissingExtraError, NoRegretError, StorageError
+from noregret.checks import checked_result, plain, whole
+from noregret.decision import Best, Decision, Row, Trial, number_of
+from noregret.errors import ConfigError, DataError, MissingExtraError, NoRegretError, StorageError
 from noregret.space import Scalar, Space
 from noregret.study import until_spent
 
@@ -61,9 +62,7 @@ class Client:
     def __init__(
         self, url: str, *, token: str | None = None, timeout: float = 60.0, patience: float = 120.0
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
-            raise ConfigError(f"url: need http://host:port, got {url!r}")
+        parts = _checked_url(url)
         self._kind = (
             http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         )
@@ -110,7 +109,7 @@ class Client:
         while True:
             try:
                 status, answer = self._once(method, path, body, key)
-                if status < 400:
+                if 200 <= status < 300:
                     return answer
                 error = _error(status, answer)
                 lasting = status not in AGAIN
@@ -128,8 +127,8 @@ class Client:
         if method == "POST":
             headers["Content-Type"] = "application/json"
         if key is not None:
-            headers["Idempotency-Key"] = key
-        data = None if method == "GET" else json.dumps(body or {}, allow_nan=False)
+            headers["Idempotency-Key"] = _checked_key(key)
+        data = None if method == "GET" else _written(body or {})
         connection = self._kind(self._place, timeout=self._timeout)
         try:
             connection.request(method, self._base + path, data, headers)
@@ -137,10 +136,7 @@ class Client:
             text = response.read()
         finally:
             connection.close()
-        try:
-            return response.status, json.loads(text) if text else None
-        except ValueError:  # a proxy in between has pages of its own
-            return response.status, None
+        return response.status, _read(response, text)
 
 
 class RemoteStudy:
@@ -165,7 +161,9 @@ class RemoteStudy:
         self, n: int | None = None, *, key: str | None = None, within_budget: bool = False
     ) -> Trial | list[Trial]:
         """What to try next; a list of n for a batch."""
-        wish: dict[str, Any] = {"within_budget": within_budget} | ({} if n is None else {"n": n})
+        wish: dict[str, Any] = {"within_budget": within_budget}
+        if n is not None:
+            wish["n"] = whole("n", n, least=1)
         answer = self._post("/ask", wish, key)
         return _trial(answer) if n is None else [_trial(each) for each in answer]
 
@@ -179,8 +177,7 @@ class RemoteStudy:
         key: str | None = None,
     ) -> None:
         """The result of a trial; on the service's disk when this returns."""
-        number = trial.number if isinstance(trial, Trial) else trial
-        self._post(f"/trials/{number:d}/tell", {"value": value, "sem": sem, "count": count}, key)
+        self._post(f"/trials/{number_of(trial)}/tell", _result(value, sem, count), key)
 
     def observe(
         self,
@@ -192,13 +189,11 @@ class RemoteStudy:
         key: str | None = None,
     ) -> None:
         """A result that was known before; it costs no budget. With the same `key`, only once."""
-        known = {"params": dict(params), "value": value, "sem": sem, "count": count}
-        self._post("/observe", known, key)
+        self._post("/observe", {"params": dict(params)} | _result(value, sem, count), key)
 
     def abandon(self, trial: Trial | int) -> None:
         """This result will never come: stop counting on it. Should it come, tell it."""
-        number = trial.number if isinstance(trial, Trial) else trial
-        self._post(f"/trials/{number:d}/abandon", {})
+        self._post(f"/trials/{number_of(trial)}/abandon", {})
 
     def abandon_older_than(self, seconds: float) -> list[int]:
         """Abandon what has been pending for longer; the numbers of these trials."""
@@ -250,6 +245,52 @@ class RemoteStudy:
             if len(page) < PAGE:
                 return
             after = last(page, after)
+
+
+def _checked_url(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        well = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # a port that is no number
+        well = False
+    if not well or parts.username:
+        raise ConfigError(f"url: need http://host:port, got {url!r}")
+    return parts
+
+
+def _checked_key(key: str) -> str:
+    if not (isinstance(key, str) and key.isascii() and key.isprintable()):
+        raise ConfigError(f"key: need printable ASCII, as it travels in a header, got {key!r}")
+    return key
+
+
+def _result(value: float, sem: float | None, count: float) -> dict[str, Any]:
+    """Refused here rather than there if it can't be right, and of plain types."""
+    value, sem, count = checked_result(value, sem, count)
+    return {"value": value, "sem": sem, "count": count}
+
+
+def _written(body: object) -> str:
+    try:
+        return json.dumps(body, allow_nan=False, default=plain)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"can't be written as JSON: {error}, in {body!r}") from None
+
+
+def _read(response: http.client.HTTPResponse, text: bytes) -> Any:
+    """The answer's JSON; what a proxy in between answers must not pass for it."""
+    if response.status == http.HTTPStatus.NO_CONTENT:
+        return None
+    if 300 <= response.status < 400:
+        return {"detail": f"it has moved to {response.getheader('Location')!r}; use that address"}
+    try:
+        return json.loads(text)
+    except ValueError:
+        if response.status < 300:
+            raise ServiceError(
+                response.status, f"not an answer of noregret: {text[:80]!r}"
+            ) from None
+        return None
 
 
 def _trial(data: Mapping[str, Any]) -> Trial:

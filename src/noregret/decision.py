@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from noregret.errors import StorageError
+from noregret.errors import StorageError, UnknownTrialError
 from noregret.numerics import Array
 from noregret.space import Scalar
 
@@ -135,6 +136,14 @@ class Trial:
     number: int
     params: dict[str, Scalar]
     decision: Decision
+
+
+def number_of(trial: Trial | int) -> int:
+    """The number of a trial, given as it was asked or by its number alone."""
+    number = trial.number if isinstance(trial, Trial) else trial
+    if isinstance(number, bool) or not isinstance(number, Integral):
+        raise UnknownTrialError(f"trial: need a Trial or its number, got {trial!r}")
+    return int(number)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,13 @@ class DataError(NoRegretError, ValueError):
     http_status = 422
 
 
+class NoResultsError(DataError):
+    """There is nothing to answer from: no result was told yet."""
+
+    exit_code = 4
+    http_status = 409
+
+
 class TrialError(NoRegretError):
     """A trial that cannot take this verb: it was already told, or abandoned."""
 

@@ -22,6 +22,8 @@ from noregret.kernels import Features, Kernel
 from noregret.numerics import Array, Factor
 
 _BLOCK = 2**15  # numbers that are worked on at a time: what fits a cache, and needs no fresh memory
+_LOUD = 1e6  # noise variance (unit signal) from which on C - D would cancel what is left of K
+_DEAF = 1e30  # more would tell as little, and its square must not overflow
 _TINY = 1e-14  # least posterior variance (unit signal): rounding may take it below zero
 
 
@@ -60,7 +62,7 @@ class Data:
                 continue
             total, gap = count[row] + 1.0, value - mean[row]
             scatter += count[row] / total * gap**2
-            constant += 0.5 * log(count[row] / total)
+            constant += 0.5 * (log(count[row]) - log(total))
             mean[row] += gap / total
             count[row] = total
         counts = np.array(count)
@@ -116,7 +118,7 @@ class Data:
             ), len(self)
         total = self.weight[row] + w
         between = self.weight[row] * w / total * (y - self.y[row]) ** 2
-        constant += 0.5 * log(self.weight[row] / total)
+        constant += 0.5 * (log(self.weight[row]) - log(total))  # their ratio may underflow
         scatter = self.scatter
         if known:
             constant -= 0.5 * between + 0.5 * log(2 * pi)
@@ -146,7 +148,7 @@ class Hyper:
 
     def noise(self, data: Data) -> Array:
         """The diagonal that noise adds, in units of omega^2."""
-        return np.where(data.known, 1.0 / self.omega2, self.lam2) / data.weight
+        return np.minimum(np.where(data.known, 1.0 / self.omega2, self.lam2) / data.weight, _DEAF)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,8 +229,13 @@ class GP:
         """mu and sigma at the rows of the data, without the kernel: K = C - D for the noise D, so
         mu = y - D alpha and K - K C^-1 K = D - D C^-1 D."""
         noise = self.hyper.noise(self.data) + self.factor.jitter
-        variance = noise - noise * noise * self.factor.inverse_diagonal()
-        return self.data.y - noise * self.alpha, np.sqrt(np.maximum(variance, _TINY))
+        loud = noise > _LOUD
+        quiet = np.where(loud, 0.0, noise)
+        variance = quiet - quiet * quiet * self.factor.inverse_diagonal()
+        mu, sigma = self.data.y - quiet * self.alpha, np.sqrt(np.maximum(variance, _TINY))
+        if loud.any():
+            mu[loud], sigma[loud] = self.posterior(self.data.x[loud])
+        return mu, sigma
 
     def covariance(self, x: Array, z: Array | None = None) -> Array:
         """k_n(x, z), eq. kerneln."""
@@ -246,12 +253,16 @@ class GP:
         coefficients = rng.standard_normal(features) / sqrt(features)
         noise = self.hyper.noise(self.data)
         error = np.sqrt(noise) * rng.standard_normal(len(self.data))
-        drawn = _in_blocks(lambda x: basis(x)[0] @ coefficients, self.data.x, features) + error
+        prior = _in_blocks(lambda x: basis(x)[0] @ coefficients, self.data.x, features)
         wide = self.omega * scale
-        correction = self.alpha - wide * self.factor.solve(drawn)
+        correction = self.alpha - wide * self.factor.solve(prior + error)
         # As in `at_data`, K = C - D: what the prior adds at the data, its correction takes away.
         at_data = self.data.y - wide * error - (noise + self.factor.jitter) * correction
-        return Path(self, basis, wide * coefficients, correction, at_data)
+        path = Path(self, basis, wide * coefficients, correction, at_data)
+        loud = noise > _LOUD
+        if loud.any():
+            at_data[loud] = path(self.data.x[loud])
+        return path
 
     # -- how well it fits --------------------------------------------------------------------------
 

@@ -351,8 +351,9 @@ def _time(text: str) -> datetime:
 
 
 def _check_name(what: str, name: str) -> None:
-    if not (0 < len(name) <= MAX_NAME and name.isprintable()):
-        raise ConfigError(f"{what}: need 1 to {MAX_NAME} printable characters, got {name[:50]!r}")
+    if not (isinstance(name, str) and 0 < len(name) <= MAX_NAME and name.isprintable()):
+        shown = repr(name[:50] if isinstance(name, str) else name)
+        raise ConfigError(f"{what}: need 1 to {MAX_NAME} printable characters, got {shown}")
 
 
 def _dump(kind: str, body: dict[str, Any]) -> str:

@@ -122,13 +122,20 @@ _MAX_STRETCH = 64.0  # a correction that changes a pivot by more than this facto
 class _Buffer:
     """Columns of U, and of U^-1 if that is kept, with room to grow.
 
-    Only the newest owner may write the next column.
+    Many factors share it, in several threads perhaps: a new column is written by who claims it.
     """
 
-    __slots__ = ("array", "root", "used")
+    __slots__ = ("array", "claims", "root")
 
-    def __init__(self, array: Array, used: int, root: Array | None = None) -> None:
-        self.array, self.used, self.root = array, used, root
+    def __init__(self, array: Array, root: Array | None = None) -> None:
+        self.array, self.root = array, root
+        self.claims: dict[int, object] = {}
+
+    def claim(self, column: int) -> bool:
+        """Whether the column is free, and now the caller's."""
+        me = object()
+        # One step, in which no other thread can come between.
+        return column < len(self.array) and self.claims.setdefault(column, me) is me
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +165,7 @@ class Factor:
         """
         if len(matrix) == 0:
             none = np.zeros((0, 0), order="F")
-            return cls(_Buffer(none, 0, none if inverted else None), 0)
+            return cls(_Buffer(none, none if inverted else None), 0)
         whole = np.einsum("ii->i", matrix) + diagonal
         jitter = 0.0
         for exponent in (None, *range(-14, -1)):
@@ -170,7 +177,7 @@ class Factor:
             # Some LAPACKs let NaN pass; one anywhere ends up in a pivot.
             if info == 0 and isfinite(np.einsum("ii->", upper)):
                 root = _inverse_root(upper) if inverted else None
-                return cls(_Buffer(upper, len(matrix), root), len(matrix), jitter)
+                return cls(_Buffer(upper, root), len(matrix), jitter)
         shape = f"{len(matrix)} x {len(matrix)}"
         raise NotPositiveDefinite(f"a {shape} matrix, with jitter up to {jitter:g}")
 
@@ -189,13 +196,12 @@ class Factor:
             jitter = max(jitter, floor - square)
             square = floor
         pivot = sqrt(square)
-        buffer = self._room_for_one()
+        buffer = self._with_a_column()
         buffer.array[: self.size, self.size] = new
         buffer.array[self.size, self.size] = pivot
         if buffer.root is not None:
             buffer.root[: self.size, self.size] = self._backward(new[:, None])[:, 0] / -pivot
             buffer.root[self.size, self.size] = 1.0 / pivot
-        buffer.used = self.size + 1
         half = self._half
         if self._moved:
             half = np.vstack([half, -(new @ half)[None, :] / pivot])
@@ -345,18 +351,20 @@ class Factor:
             out, _ = lapack.dtrtrs(columns, right, lower=0, trans=trans, overwrite_b=1)
         return np.asarray(out)
 
-    def _room_for_one(self) -> _Buffer:
+    def _with_a_column(self) -> _Buffer:
+        """Ours if its next column is free, or else a copy with more room."""
         buffer = self._buffer
-        if buffer.used == self.size < len(buffer.array):
+        if buffer.claim(self.size):
             return buffer
         room = self.size + 32 + self.size // 2
         array = np.zeros((room, room), order="F")  # `inverse` relies on zeros below the diagonal
         array[: self.size, : self.size] = buffer.array[: self.size, : self.size]
-        if buffer.root is None:
-            return _Buffer(array, self.size)
-        root = np.zeros_like(array)
-        root[: self.size, : self.size] = buffer.root[: self.size, : self.size]
-        return _Buffer(array, self.size, root)
+        own = _Buffer(array)
+        if buffer.root is not None:
+            own.root = np.zeros_like(array)
+            own.root[: self.size, : self.size] = buffer.root[: self.size, : self.size]
+        own.claim(self.size)
+        return own
 
 
 def _inverse_root(upper: Array) -> Array:

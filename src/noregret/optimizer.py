@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from numbers import Integral
 from typing import Any, Literal, overload
 
 import numpy as np
 
-from noregret import design as designs
-from noregret.checks import checked_result, whole
+from noregret.checks import checked_result, plain, whole
 from noregret.deciding import Situation, draw
-from noregret.decision import Best, Decision, Landscape, Row, Trial
+from noregret.decision import Best, Decision, Landscape, Row, Trial, number_of
 from noregret.errors import (
     ConfigError,
     NoRegretError,
@@ -34,6 +30,7 @@ from noregret.kernels import Kernel
 from noregret.numerics import Array
 from noregret.policies import EIC, Policy, make_policy
 from noregret.space import Scalar, Space
+from noregret.start import Start, checked_design
 from noregret.surrogate import Surrogate, Told
 from noregret.theory import noise_ratio, omega_scale
 from noregret.threads import one_thread
@@ -41,13 +38,13 @@ from noregret.threads import one_thread
 Direction = Literal["maximize", "minimize"]
 Event = dict[str, Any]
 _VERSION = 1
-_DESIGNS = ("auto", "sobol", "lhs", "grid")
 _BLIND = 0.25  # a noise ratio lam^2 from which on the model has seen little but noise
 
 
 @dataclass(frozen=True, eq=False)
 class _Record:
-    trial: Trial
+    trial: Trial  # as handed out: its params are the caller's
+    params: dict[str, Scalar]
     x: Array
     status: str = "pending"
     value: float | None = None
@@ -63,9 +60,11 @@ class Optimizer:
     direction  "maximize" or "minimize"
     design     how to start: "sobol", "lhs", "grid" (the paper's), a list of points to try first, or
                "auto": a grid of about sqrt(budget) points for one or two numbers, else Sobol points
-    n0         how many points to start with (default: dim + 2 of "auto"'s Sobol points, or about
-               sqrt(budget) while the model sees nothing but noise; of the others about
-               sqrt(budget), and 2 dim + 2 at least); prior data (`observe`) count towards it
+    n0         how many points to start with; prior data (`observe`) count towards it. By default
+               dim + 2 of "auto"'s Sobol points, and while the model sees nothing but noise as many
+               as "sobol" and "lhs" take: about sqrt(budget), or 2 dim + 2 if that is more, but a
+               quarter of the budget at most; of a grid M^dim for the whole M next to
+               budget^(1 / (2 dim)), which in many dimensions may be 1. Given, "auto" is "sobol"
     model      a `Model`; `Model.paper()` is the paper's setting
     """
 
@@ -84,16 +83,15 @@ class Optimizer:
         if not isinstance(space, Space):
             raise ConfigError(f"space: need a Space, got {space!r}")
         self.space = space
-        self.budget = self._first_budget = whole("budget", budget, least=1)
+        self.budget = whole("budget", budget, least=1)
         self.seed = whole("seed", seed, least=0)
         self.policy = make_policy(policy)
         if direction not in ("maximize", "minimize"):
             raise ConfigError(f"direction: need 'maximize' or 'minimize', got {direction!r}")
         self.direction = direction
-        self.model = model if model is not None else Model()
-        self._design_name = design if isinstance(design, str) else [dict(p) for p in design]
-        self._n0 = None if n0 is None else whole("n0", n0, least=1)
-        self._start, self._longest_start = self._start_sizes()
+        self.model = _checked_model(space, Model() if model is None else model)
+        n0 = None if n0 is None else whole("n0", n0, least=1)
+        self._start = Start(space, self.budget, checked_design(space, design), n0, self.seed)
         self._sign = 1.0 if direction == "maximize" else -1.0
         self._records: list[_Record] = []
         self._waiting: dict[int, _Record] = {}  # the pending ones, by number
@@ -157,10 +155,12 @@ class Optimizer:
         record = self._record(trial)
         value, sem, count = checked_result(value, sem, count)
         if record.status == "told":
-            if (record.value, record.sem, record.count) == (value, sem, count):
+            told = (record.value, record.sem, record.count)
+            if told == (value, sem, count):
                 return
+            before, now = _shown(*told), _shown(value, sem, count)
             raise TrialError(
-                f"trial {record.trial.number} was told {record.value!r}, now {value!r}:"
+                f"trial {record.trial.number} was told {before}, now {now}:"
                 " a result can't be changed"
             )
         self.apply(
@@ -276,12 +276,21 @@ class Optimizer:
     def landscape(self, points: Sequence[Mapping[str, Scalar]]) -> Landscape:
         """What the policy would weigh at these points, were it to decide now, by the last fit."""
         situation = replace(self._situation(), remaining=max(1, self.remaining))
-        return situation.landscape(np.array([self.space.encode(p) for p in points]))
+        rows = [self.space.encode(p) for p in points]
+        return situation.landscape(np.array(rows).reshape(len(rows), self.space.dim))
 
     def history(self) -> list[Row]:
         """Prior data and trials; `[row.flat() for row in ...]` is what pandas.DataFrame takes."""
         own = [
-            Row(r.trial.number, r.status, r.trial.params, r.value, r.sem, r.count, r.trial.decision)
+            Row(
+                r.trial.number,
+                r.status,
+                dict(r.params),
+                r.value,
+                r.sem,
+                r.count,
+                r.trial.decision,
+            )
             for r in self._records
         ]
         return [*self._rows, *own]
@@ -295,7 +304,7 @@ class Optimizer:
 
     def to_json(self) -> str:
         """Everything, as text: `Optimizer.from_json` gives the same next suggestion."""
-        return json.dumps(self.spec() | {"events": self._log}, allow_nan=False)
+        return json.dumps(self.spec() | {"events": self._log}, allow_nan=False, default=plain)
 
     @classmethod
     def from_json(cls, text: str, *, policy: Policy | None = None) -> Optimizer:
@@ -306,6 +315,8 @@ class Optimizer:
         except (ValueError, KeyError, TypeError) as error:
             raise StorageError(f"not the JSON of an Optimizer: {error}") from None
         optimizer = cls.from_spec(data, policy=policy)
+        if not (isinstance(events, list) and all(isinstance(event, dict) for event in events)):
+            raise StorageError(f"not the JSON of an Optimizer: events are {events!r:.80}")
         for event in events:
             optimizer.apply(event)
         return optimizer
@@ -315,12 +326,12 @@ class Optimizer:
         return {
             "version": _VERSION,
             "space": self.space.to_json(),
-            "budget": self._first_budget,  # extensions are events
+            "budget": self._start.budget,  # extensions are events
             "seed": self.seed,
             "policy": self.policy.to_json(),
             "direction": self.direction,
-            "design": self._design_name,
-            "n0": self._n0,
+            "design": self._start.design,
+            "n0": self._start.n0,
             "model": self.model.to_json(),
         }
 
@@ -382,12 +393,9 @@ class Optimizer:
             raise StorageError(
                 f"event 'asked': need number {len(self._records)}, got {event['number']!r}"
             )
-        x = self.space.encode(event["params"])
-        trial = Trial(
-            event["number"],
-            self.space.validate(event["params"]),
-            Decision.from_json(event["decision"]),
-        )
+        params = self.space.validate(event["params"])
+        x = self.space.encode(params)
+        trial = Trial(event["number"], dict(params), Decision.from_json(event["decision"]))
         proposed, surrogate = self._proposed
         # Ours, perhaps back from a journal, and nothing was told since.
         if event == proposed and len(surrogate.told) == len(self._surrogate.told):
@@ -395,7 +403,7 @@ class Optimizer:
         elif "fit" in event:
             self._surrogate = self._surrogate.with_fit(event["fit"])
         self._proposed = (None, self._surrogate)
-        self._records.append(_Record(trial, x))
+        self._records.append(_Record(trial, params, x))
         self._waiting[trial.number] = self._records[-1]
         self._started += trial.decision.reason == "design"
         if trial.decision.reason == "given":
@@ -441,11 +449,11 @@ class Optimizer:
         rng = np.random.default_rng([self.seed, len(self._records)])
         plain = Decision("design", self.policy.name, self.remaining, len(self._waiting))
         # Prior data count towards a start of ours; points that the user listed are tried anyway.
-        known = len(self._known) if isinstance(self._design_name, str) else 0
-        begun = self._started + known
-        start = self._longest_start if self._blind else self._start
-        if self.remaining and begun < start and begun < len(self._design):
-            return self._surrogate, self._design[self._started], plain
+        start = self._start
+        begun = self._started + (0 if start.listed else len(self._known))
+        size = start.longest if self._blind else start.size
+        if self.remaining and begun < size and begun < len(start.points):
+            return self._surrogate, start.points[self._started], plain
         if not self._surrogate.told:  # nothing to learn from yet
             reason = "design" if self.remaining else "exhausted"
             return self._surrogate, draw(self.space, rng), replace(plain, reason=reason)
@@ -475,14 +483,14 @@ class Optimizer:
     # -- small things ------------------------------------------------------------------------------
 
     def _record(self, trial: Trial | int) -> _Record:
-        number = trial.number if isinstance(trial, Trial) else trial
-        if isinstance(number, bool) or not isinstance(number, Integral):
-            raise UnknownTrialError(f"trial: need a Trial or its number, got {trial!r}")
+        number = number_of(trial)
         if not 0 <= number < len(self._records):
             raise UnknownTrialError(f"trial {number} was never asked ({len(self._records)} were)")
-        record = self._records[int(number)]
-        if isinstance(trial, Trial) and trial.params != record.trial.params:
-            asked = f"{record.trial.params}, not {trial.params}"
+        record = self._records[number]
+        # Our own trial's dict may have been changed by whoever got it.
+        given = trial if isinstance(trial, Trial) else record.trial
+        if given is not record.trial and given.params != record.params:
+            asked = f"{record.params}, not {given.params}"
             raise UnknownTrialError(f"trial {number} is of another optimiser: here it was {asked}")
         return record
 
@@ -490,50 +498,6 @@ class Optimizer:
     def _blind(self) -> bool:
         fitted = self._surrogate.fitted
         return fitted is not None and fitted.ok and fitted.hyper.lam2 >= _BLIND
-
-    def _start_sizes(self) -> tuple[int, int]:
-        """How many points to start with, as a rule and while the model sees nothing but noise.
-
-        At most: what they are is seen when one is asked for. Sobol's need scipy.stats, which takes
-        longer to import than to replay a thousand trials.
-        """
-        if self._design_name == "auto" and not self._on_grid:
-            longest = self._n0 or _default_start(self.budget, self.space.dim)
-            return self._n0 or min(longest, self.space.dim + 2), longest
-        if self._design_name in ("sobol", "lhs"):
-            start = self._n0 or _default_start(self.budget, self.space.dim)
-        else:
-            start = len(self._design)
-        return start, start
-
-    @cached_property
-    def _on_grid(self) -> bool:
-        """Whether "auto" is a grid: of even coverage, which one or two numbers can still afford."""
-        space = self.space
-        if self._n0 is not None or space.dim > 2 or "categorical" in space.kinds:
-            return False
-        return 1 < math.prod(designs.budget_levels(self.budget, space.dim)) <= self.budget // 4
-
-    @cached_property
-    def _design(self) -> Array:
-        if not isinstance(self._design_name, str):
-            points = [self.space.encode(p) for p in self._design_name]
-            return np.array(points).reshape(len(points), self.space.dim)
-        if self._design_name not in _DESIGNS:
-            names = ", ".join(_DESIGNS)
-            raise ConfigError(
-                f"design: need {names} or a list of points, got {self._design_name!r}"
-            )
-        if self._design_name == "lhs":
-            return designs.latin_hypercube(self.space, self._start, self.seed)
-        if self._design_name == "grid" or (self._design_name == "auto" and self._on_grid):
-            levels = (
-                designs.budget_levels(self.budget, self.space.dim)
-                if self._n0 is None
-                else designs.grid_levels(self._n0, self.space.dim)
-            )
-            return designs.grid(self.space, levels)
-        return designs.sobol(self.space, self._longest_start, self.seed)
 
     def __repr__(self) -> str:
         return (
@@ -556,10 +520,14 @@ _HANDLERS = {
 }
 
 
-def _default_start(budget: int, dim: int) -> int:
-    """O(sqrt N) as in eq. initdesign, enough to see every dimension, and at most a quarter of N.
+def _checked_model(space: Space, model: object) -> Model:
+    """Once it has been tried: a study that could be created must also be able to go on."""
+    if not isinstance(model, Model):
+        raise ConfigError(f"model: need a Model, got {model!r}")
+    model.start(space.kinds).kernel.gram(np.full((1, space.dim), 0.5))
+    return model
 
-    Two or three points a dimension alone are too few where length-scales are short and the budget
-    would have paid for more.
-    """
-    return max(1, min(max(2 * dim + 2, math.ceil(math.sqrt(budget))), budget // 4))
+
+def _shown(value: float | None, sem: float | None, count: float | None) -> str:
+    error = "" if sem is None else f" (sem {sem!r})"
+    return f"{value!r}{error}{'' if count == 1 else f' (a mean of {count:g})'}"

@@ -133,6 +133,7 @@ class Float(Parameter):
         return "continuous" if self.step is None else "ordered"
 
     def validate(self, value: object, name: str = "value") -> float:
+        value = _widened(value)
         if not (_is_real(value) and self._contains(value)):
             within = f"[{self.low!r}, {self.high!r}]"
             raise SpaceError(f"{name}: must be a number in {within}, got {value!r}")
@@ -308,7 +309,13 @@ def _is_scalar(value: object) -> bool:
     return value is None or isinstance(value, str | np.bool_ | Integral | float | np.floating)
 
 
+def _widened(value: object) -> object:
+    """In double precision: beside a narrow one, numpy would narrow the bounds to infinity."""
+    return float(value) if isinstance(value, np.floating) else value
+
+
 def _finite(owner: str, field: str, value: object) -> float:
+    value = _widened(value)
     # A comparison, because math.isfinite fails on integers that no double can hold.
     if not (_is_real(value) and abs(value) <= sys.float_info.max):
         raise SpaceError(f"{owner}: {field} must be a finite number, got {value!r}")
@@ -316,6 +323,7 @@ def _finite(owner: str, field: str, value: object) -> float:
 
 
 def _whole(owner: str, field: str, value: object) -> int:
+    value = _widened(value)
     if _is_real(value):
         if isinstance(value, Integral):
             return int(value)
@@ -338,7 +346,7 @@ def _distinct(owner: str, field: str, values: object) -> tuple[Scalar, ...]:
     # A set has no order, hence no stable encoding; a string is a list of letters by accident.
     if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
         raise SpaceError(f"{owner}: {field} must be a non-empty list, got {values!r}")
-    for value in values:
+    for value in map(_widened, values):
         if not _is_scalar(value) or (_is_real(value) and not abs(value) <= sys.float_info.max):
             kinds = "a string, a finite number, a bool or None"
             raise SpaceError(f"{owner}: each of {field} must be {kinds}, got {value!r}")

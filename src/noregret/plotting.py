@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from noregret.decision import Landscape
-from noregret.errors import ConfigError, MissingExtraError
+from noregret.decision import Landscape, Row
+from noregret.errors import ConfigError, MissingExtraError, NoResultsError
 from noregret.numerics import Array
 from noregret.optimizer import Optimizer
 from noregret.space import Float, Scalar
@@ -50,6 +50,8 @@ def plot_regret(
     ax = _axes(ax, figsize=(7, 4.5))
     for colour, (label, values) in zip(_CYCLE * 4, curves.items(), strict=False):
         runs = np.atleast_2d(np.asarray(values, dtype=float))
+        if not runs.size:
+            raise ConfigError(f"plot_regret: {label!r} has no steps")
         total = np.cumsum(runs, axis=1) if cumulative else runs
         steps = np.arange(1, total.shape[1] + 1)
         mean = total.mean(axis=0)
@@ -71,22 +73,23 @@ def plot_reward(
 ) -> Axes:
     """What was gained so far over keeping a baseline, with a 95 % band for the observation noise.
 
-    `baseline` is what an evaluation would have brought had nothing been tuned; by default, the
-    first value.
+    `baseline` is what an evaluation would have brought had nothing been tuned; by default the first
+    result, whose own noise then counts in every step: the band is wide.
     """
     ax = _axes(ax, figsize=(7, 4))
     rows = [row for row in optimizer.history() if row.status == "told"]
     if not rows:
-        raise ConfigError("plot_reward: nothing was told yet")
+        raise NoResultsError("plot_reward: nothing was told yet")
     values = np.array([row.value for row in rows], dtype=float)
     start = values[0] if baseline is None else baseline
     sign = 1.0 if optimizer.direction == "maximize" else -1.0
     gained = np.cumsum(sign * (values - start))
     steps = np.arange(1, len(values) + 1)
-    noise = next(
-        (r.decision.noise_sd for r in reversed(rows) if r.decision and r.decision.noise_sd), 0.0
-    )
-    half = 1.96 * (noise or 0.0) * np.sqrt(steps)
+    variance = _noise_variances(rows)
+    spread = np.cumsum(variance)
+    if baseline is None:  # t times the first result is taken off, and once it is among the values
+        spread += (steps * (steps - 2)) * variance[0]
+    half = 1.96 * np.sqrt(spread)
     ax.axhline(0.0, color="#999999", lw=1)
     ax.plot(steps, gained, color=_CYCLE[0])
     ax.fill_between(steps, gained - half, gained + half, color=_CYCLE[0], alpha=0.2, lw=0)
@@ -102,9 +105,16 @@ def plot_reward(
             va="top",
             color=_CYCLE[2],
         )
-    name = "the first point" if baseline is None else f"the baseline ({baseline:.4g})"
-    ax.set(xlabel="evaluations", ylabel=f"total gain over {name}", xlim=(1, len(values)))
+    name = "the first result" if baseline is None else f"the baseline ({baseline:.4g})"
+    ax.set(xlabel="evaluations", ylabel=f"total gain over {name}", xlim=(1, max(2, len(values))))
     return ax
+
+
+def _noise_variances(rows: Sequence[Row]) -> Array:
+    """Of each result: by its own standard error, or by the noise as fitted last."""
+    fitted = [row.decision.noise_sd for row in rows if row.decision and row.decision.noise_sd]
+    noise = fitted[-1] if fitted else 0.0
+    return np.array([noise**2 / (r.count or 1) if r.sem is None else r.sem**2 for r in rows])
 
 
 def plot_decisions(optimizer: Optimizer, ax: Axes | None = None) -> Axes:

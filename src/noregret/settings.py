@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from noregret.checks import plain
 from noregret.errors import ConfigError
 from noregret.optimizer import Optimizer
 from noregret.policies import POLICIES, Policy
@@ -16,7 +17,7 @@ if TYPE_CHECKING:  # the journal needs SQLAlchemy
 
 def through_json(value: Any) -> Any:
     """As it will be read again."""
-    return json.loads(json.dumps(value, allow_nan=False))
+    return json.loads(json.dumps(value, allow_nan=False, default=plain))
 
 
 def policy_of_ones_own(created: Event, given: object) -> Policy | None:
@@ -45,7 +46,7 @@ def differences(
     settings = {"space": optimizer.space, "budget": optimizer.budget, **given}
     here = through_json(Optimizer(**settings).spec())
     out = []
-    for key in (key for key in given if here[key] != there[key]):
+    for key in (key for key in given if not _same(here[key], there[key])):
         if key == "space":
             out += _space_differences(there[key], here[key])
         elif key != "budget":
@@ -55,12 +56,26 @@ def differences(
     return out
 
 
+def _same(here: object, there: object) -> bool:
+    """Also in their types, where Python says that True is 1: as choices they are two things."""
+    return here == there and _kinds(here) == _kinds(there)
+
+
+def _kinds(value: object) -> object:
+    """Where the truth values are."""
+    if isinstance(value, list | dict):
+        return [_kinds(each) for each in (value.values() if isinstance(value, dict) else value)]
+    return isinstance(value, bool)
+
+
 def _space_differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
     old, new = ({p["name"]: p for p in space["parameters"]} for space in (there, here))
     out = [f"space: {name!r} only there" for name in old if name not in new]
     out += [f"space: {name!r} only here" for name in new if name not in old]
     for name in (name for name in old if name in new):
-        fields = sorted(k for k in old[name] | new[name] if old[name].get(k) != new[name].get(k))
+        fields = sorted(
+            k for k in old[name] | new[name] if not _same(old[name].get(k), new[name].get(k))
+        )
         out += [
             f"space: {name}: {k} {old[name].get(k)!r} there, {new[name].get(k)!r} here"
             for k in fields

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
+from noregret.checks import whole
 from noregret.decision import Best, Decision, Landscape, Row, Trial
 from noregret.errors import BudgetError, ConfigError, NoRegretError, TrialError, UnknownTrialError
 from noregret.fit import Model
@@ -225,15 +226,22 @@ class Study:
     ) -> Trial | list[Trial]:
         """What to try next; a list of n for a batch.
 
-        Past the budget it serves the best point, or raises BudgetError if `within_budget`. Asked
-        again with the same `key`, it returns the same trial: for a caller who missed the answer.
+        Past the budget it serves the best point. `within_budget` it does not: a batch is then as
+        long as the budget allows, and BudgetError means that nothing is left. Asked again with the
+        same `key`, it returns the same trial: for a caller who missed the answer.
         """
         if n is None:
             return self._ask(key and f"ask {key}", within_budget)
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise ConfigError(f"n: need a whole number of at least 1, got {n!r}")
-        keys = [key and (f"ask {key}" if i == 0 else f"ask+{i} {key}") for i in range(n)]
-        return [self._ask(each, within_budget) for each in keys]
+        trials: list[Trial] = []
+        for i in range(whole("n", n, least=1)):
+            each = key and (f"ask {key}" if i == 0 else f"ask+{i} {key}")
+            try:
+                trials.append(self._ask(each, within_budget))
+            except BudgetError:
+                if not trials:
+                    raise
+                break
+        return trials
 
     def tell(
         self,
@@ -373,10 +381,13 @@ class Study:
         """Prior data and trials; `[row.flat() for row in ...]` is what pandas.DataFrame takes."""
         return self._look(Optimizer.history)
 
-    def events(self, after: int = 0) -> list[Event]:
-        """The log itself: every event after number `after`."""
+    def events(self, after: int = 0, limit: int | None = None) -> list[Event]:
+        """The log itself: every event after number `after`, or the first `limit` of them."""
         with self._lock:
-            return self._journal.read(self.name, after=after)
+            last = self._refreshed().seq
+            if after > last:
+                raise ConfigError(f"after: the last event is {last}, got {after}")
+            return self._journal.read(self.name, after, limit)
 
     def snapshot(self) -> Snapshot:
         """Everything as of one moment, to be read at leisure."""

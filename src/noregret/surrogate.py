@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from noregret.checks import LEAST_SCALE
-from noregret.errors import DataError, StorageError
+from noregret.errors import NoResultsError, StorageError
 from noregret.fit import Model, fit, refit_due, widened
 from noregret.gp import GP, Data, Hyper
 from noregret.numerics import Array
@@ -79,7 +79,7 @@ class Surrogate:
     def current(self) -> Surrogate:
         """With the posterior of everything told, by provisional parameters before the first fit."""
         if not self.told:
-            raise DataError("nothing was told yet")
+            raise NoResultsError("nothing was told yet")
         if self.fitted is None:
             return self._provisional()
         ready = self

@@ -43,11 +43,14 @@ def load(place: str) -> Task:
     path, name = Path(file), name or "objective"
     if not path.is_file():
         raise ConfigError(f"file: there is no {file or place!r}")
-    spec = importlib.util.spec_from_file_location(f"noregret_task_{path.stem}", path)
+    # Under its own name another process finds it, as one must that unpickles a function of it.
+    known_as = path.stem if path.stem not in sys.modules else f"noregret_task_{path.stem}"
+    spec = importlib.util.spec_from_file_location(known_as, path)
     if spec is None or spec.loader is None:
         raise ConfigError(f"file: need a Python file, got {file!r}")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.resolve().parent))  # what lies beside a script can be imported
+    sys.modules[known_as] = module  # dataclasses look there
     spec.loader.exec_module(module)
     space, objective = getattr(module, "space", None), getattr(module, name, None)
     if not isinstance(space, Space):

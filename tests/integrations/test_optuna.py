@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -59,8 +61,23 @@ def bump(trial: Any) -> float:
     return -((trial.suggest_float("x", 0.0, 1.0) - 0.3) ** 2)
 
 
+def peak(at: float, name: str = "x") -> Any:
+    return lambda trial: -((trial.suggest_float(name, 0.0, 1.0) - at) ** 2)
+
+
+def studied(objective: Any, n_trials: int, **options: Any) -> Any:
+    """By Optuna alone."""
+    study = study_with(optuna.samplers.RandomSampler(seed=0), **options)
+    study.optimize(objective, n_trials=n_trials)
+    return study
+
+
 def remaining(trial: Any) -> int:
     return int(trial.system_attrs["noregret"]["decision"]["remaining"])
+
+
+def reasons(study: Any) -> list[str]:
+    return [t.system_attrs["noregret"]["decision"]["reason"] for t in study.trials]
 
 
 # -- the same as the library -----------------------------------------------------------------------
@@ -108,13 +125,17 @@ def test_minimising_mirrors_maximising() -> None:
     assert params[0] == params[1]
 
 
-def test_a_pickled_sampler_continues_alike() -> None:
-    params = []
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_pickled_sampler_continues_alike(stored: bool, tmp_path: Any) -> None:
+    url, params = f"sqlite:///{tmp_path}/study.db" if stored else None, []
     for interrupted in (False, True):
-        study = study_with(NoRegretSampler(budget=20, seed=1))
+        study = study_with(NoRegretSampler(budget=20, seed=1), storage=url)
         study.optimize(bump, n_trials=10)
         if interrupted:
-            study.sampler = pickle.loads(pickle.dumps(study.sampler))
+            sampler = pickle.loads(pickle.dumps(study.sampler))
+            if stored:  # as another process would have it
+                study = optuna.load_study(study_name=study.study_name, storage=url)
+            study.sampler = sampler
         study.optimize(bump, n_trials=5)
         params.append([t.params for t in study.trials])
     assert params[0] == params[1]
@@ -146,9 +167,8 @@ def test_nothing_is_built_or_learnt_twice(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_start_is_short() -> None:
     study = study_with(NoRegretSampler(budget=60, seed=0, n0=4))
     study.optimize(bump, n_trials=8)
-    reasons = [t.system_attrs["noregret"]["decision"]["reason"] for t in study.trials]
-    assert reasons[:4] == ["given", "design", "design", "design"]
-    assert "design" not in reasons[4:]
+    assert reasons(study)[:4] == ["given", "design", "design", "design"]
+    assert "design" not in reasons(study)[4:]
 
 
 # -- spaces that change ----------------------------------------------------------------------------
@@ -166,11 +186,11 @@ def test_a_changing_space_keeps_what_was_learnt() -> None:
     sampler = NoRegretSampler(budget=30, seed=0)
     study = study_with(sampler)
     study.optimize(objective, n_trials=6)
-    assert set(sampler._fold.space) - {"depth"} == {"gone", "kind", "x"}
+    assert set(sampler._past.fold.space) - {"depth"} == {"gone", "kind", "x"}
     study.optimize(objective, n_trials=14)
-    assert set(sampler._fold.space) == {"kind", "x"}
-    assert sampler._fold.optimizer.observations == 19
-    assert sampler._fold.optimizer.remaining == 30 - 20
+    assert set(sampler._past.fold.space) == {"kind", "x"}
+    assert sampler._past.fold.optimizer.observations == 19
+    assert sampler._past.fold.optimizer.remaining == 30 - 20
     assert all(t.state == optuna.trial.TrialState.COMPLETE for t in study.trials)
 
 
@@ -179,7 +199,32 @@ def test_a_range_too_narrow_is_left_to_chance() -> None:
     space = {"x": FloatDistribution(0.0, 1.0), "y": FloatDistribution(1.0, 1.0 + 4e-16)}
     for _ in range(4):
         study.tell(study.ask(space), 0.0)
-    assert list(study.sampler._fold.space) == ["x"]
+    assert list(study.sampler._past.fold.space) == ["x"]
+
+
+def test_what_is_left_to_chance_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    def objective(trial: Any) -> float:
+        value = bump(trial)
+        trial.suggest_int("vast", 1, 10**13, log=True)
+        trial.suggest_float("wider", 0.0, 1.0 + trial.number)
+        if value < -0.01:  # more than 0.1 away, as the grid's first point is
+            value -= trial.suggest_int("depth", 1, 5)
+        return value
+
+    sampler = NoRegretSampler(budget=20, seed=0)
+    for rounds in (1, 2):
+        study = study_with(sampler)
+        study.optimize(objective, n_trials=1)
+        assert len(caplog.records) == 3 * (rounds - 1)  # the first trial is always drawn
+        study.optimize(objective, n_trials=9)
+        assert len(caplog.records) == 3 * rounds
+    said = "\n".join(sorted(caplog.messages[:3]))
+    assert "depth: drawn by RandomSampler, not tuned: not every trial so far has it" in said
+    assert "vast: drawn by RandomSampler, not tuned: Int: log=True needs high <= " in said
+    assert "wider: drawn by RandomSampler, not tuned: not every trial so far has it" in said
+
+
+# -- one sampler, several studies ------------------------------------------------------------------
 
 
 def test_a_sampler_does_not_mix_studies() -> None:
@@ -188,6 +233,64 @@ def test_a_sampler_does_not_mix_studies() -> None:
         study = study_with(sampler)
         study.optimize(bump, n_trials=5)
         assert remaining(study.trials[-1]) == 6
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_name_used_again_is_another_study(stored: bool, tmp_path: Any) -> None:
+    """In memory, as when a notebook's cell is run again, or deleted from a storage."""
+    sampler, ids = NoRegretSampler(budget=15, seed=0), []
+    url = f"sqlite:///{tmp_path}/study.db" if stored else None
+    for best in (0.2, 0.8):
+        study = study_with(sampler, study_name="demo", storage=url)
+        study.optimize(peak(best), n_trials=12)
+        assert remaining(study.trials[-1]) == 15 - 11
+        assert abs(study.sampler.recommend(study).params["x"] - best) < 0.1
+        ids.append(study._study_id)
+        if stored:
+            optuna.delete_study(study_name="demo", storage=url)
+    assert ids[0] == ids[1]  # so that an id would not tell them apart either
+
+
+def test_the_same_trials_with_other_values_are_another_study() -> None:
+    sampler, source = NoRegretSampler(budget=15, seed=0), studied(bump, 12)
+    for best in (0.2, 0.8):
+        study = study_with(sampler, study_name="demo")
+        for trial in source.trials:
+            trial.value = -((trial.params["x"] - best) ** 2)
+            study.add_trial(trial)
+        study.optimize(peak(best), n_trials=1)
+        assert abs(study.trials[-1].params["x"] - best) < 0.2
+
+
+def test_the_next_study_may_have_other_parameters() -> None:
+    sampler = NoRegretSampler(budget=20, seed=0, n0=3)
+    for name in ("x", "y"):
+        study = study_with(sampler)
+        study.optimize(peak(0.3, name), n_trials=8)
+        assert reasons(study).count("given") == 1
+        assert list(sampler.recommend(study).params) == [name]
+
+
+def test_one_sampler_recommends_for_all_studies_of_a_storage(tmp_path: Any) -> None:
+    url = f"sqlite:///{tmp_path}/study.db"
+    studies = {name: studied(peak(0.3, name), 5, storage=url) for name in ("a", "b")}
+    sampler = NoRegretSampler(budget=1, seed=0)
+    for name in ("a", "b", "a"):
+        assert list(sampler.recommend(studies[name]).params) == [name]
+
+
+def test_a_look_at_another_study_changes_nothing() -> None:
+    other, params = studied(peak(0.9), 5), []
+    for look in (False, True):
+        study = study_with(NoRegretSampler(budget=20, seed=1))
+        study.optimize(bump, n_trials=10)
+        fold = study.sampler._past.fold
+        if look:
+            study.sampler.recommend(other)
+        study.optimize(bump, n_trials=3)
+        assert study.sampler._past.fold is fold
+        params.append([t.params for t in study.trials])
+    assert params[0] == params[1]
 
 
 # -- trials that are not like the others -----------------------------------------------------------
@@ -213,7 +316,7 @@ def test_another_process_sees_them_before_they_are_suggested(tmp_path: Any) -> N
     trial = other.ask({"x": FloatDistribution(0.0, 1.0), "k": IntDistribution(0, 3)})
     decision = other.trials[trial.number].system_attrs["noregret"]["decision"]
     assert (decision["pending"], decision["remaining"]) == (1, 20 - 7)
-    assert other_sampler._fold.optimizer.observations == 6
+    assert other_sampler._past.fold.optimizer.observations == 6
 
 
 WORKER = """
@@ -248,11 +351,34 @@ def test_pruned_trials_count_with_their_last_value() -> None:
 
     study = study_with(NoRegretSampler(budget=30, seed=0))
     study.optimize(objective, n_trials=20)
-    fold = study.sampler._fold
+    fold = study.sampler._past.fold
     states = [t.state for t in study.trials[:-1]]
     assert optuna.trial.TrialState.PRUNED in states
     assert fold.optimizer.observations == 19
     assert fold.optimizer.best().luckiest == max(t.value for t in study.trials[:-1])
+
+
+def test_pruned_trials_alone_tell_the_space() -> None:
+    def objective(trial: Any) -> float:
+        trial.report(bump(trial), step=1)
+        raise optuna.TrialPruned
+
+    study = study_with(NoRegretSampler(budget=20, seed=0))
+    study.optimize(objective, n_trials=12)
+    assert reasons(study).count("given") == 1
+    assert abs(study.sampler.recommend(study).params["x"] - 0.3) < 0.1
+
+
+def test_a_trial_pruned_early_does_not_shrink_the_space() -> None:
+    def objective(trial: Any) -> float:
+        value = bump(trial)
+        if trial.number == 3:  # before it has asked for k
+            raise optuna.TrialPruned
+        return value - trial.suggest_int("k", 0, 3)
+
+    study = study_with(NoRegretSampler(budget=20, seed=0))
+    study.optimize(objective, n_trials=6)
+    assert set(study.sampler._past.fold.space) == {"k", "x"}
 
 
 def test_hyperband_shows_a_bracket_at_a_time() -> None:
@@ -268,6 +394,7 @@ def test_hyperband_shows_a_bracket_at_a_time() -> None:
     study = study_with(NoRegretSampler(budget=30, seed=0), pruner=pruner)
     study.optimize(objective, n_trials=30)
     assert all(t.state.is_finished() for t in study.trials)
+    assert [remaining(t) for t in study.trials] == list(range(30, 0, -1))  # of all brackets
     assert abs(study.sampler.recommend(study).params["x"] - 0.3) < 0.2
 
 
@@ -308,12 +435,27 @@ def test_enqueued_trials_are_given() -> None:
     study.enqueue_trial({"x": 0.5})
     study.optimize(objective, n_trials=3)
     assert study.trials[0].params == {"x": 0.25, "k": 1}
+    assert study.trials[0].user_attrs["noregret"].startswith("given")
+    assert remaining(study.trials[0]) == 30
     assert study.trials[6].params["x"] == 0.5
     reason = study.trials[6].system_attrs["noregret"]["decision"]["reason"]
     assert reason == "given"
-    optimizer = study.sampler._fold.optimizer
+    optimizer = study.sampler._past.fold.optimizer
     assert (optimizer.asked, optimizer.observations) == (9, 8)
     assert {"k": 1, "x": 0.25} in [row.params for row in optimizer.history()]
+
+
+def test_an_enqueued_trial_counts_once() -> None:
+    """Even if another one has seen it run before it asks for a parameter of its own."""
+    study = study_with(NoRegretSampler(budget=20, seed=0))
+    study.optimize(bump, n_trials=4)
+    study.enqueue_trial({"x": 0.5})
+    enqueued, other = study.ask(), study.ask({"x": FloatDistribution(0.0, 1.0)})
+    study.tell(enqueued, bump(enqueued) - enqueued.suggest_float("own", 0.0, 1.0))
+    study.tell(other, 0.0)
+    study.optimize(bump, n_trials=1)
+    decision = study.trials[-1].system_attrs["noregret"]["decision"]
+    assert (decision["pending"], decision["remaining"]) == (0, 20 - 6)
 
 
 def test_an_enqueued_trial_may_lie_outside() -> None:
@@ -323,7 +465,7 @@ def test_an_enqueued_trial_may_lie_outside() -> None:
     with pytest.warns(UserWarning, match="out of range"):
         study.optimize(bump, n_trials=1)
     study.optimize(bump, n_trials=3)
-    assert study.sampler._fold.optimizer.observations == 6
+    assert study.sampler._past.fold.optimizer.observations == 6
     assert remaining(study.trials[-1]) == 20 - 7
 
 
@@ -342,7 +484,7 @@ def test_added_trials_are_known_and_cost_nothing() -> None:
 def test_infinite_values_are_cut_to_size() -> None:
     study = study_with(NoRegretSampler(budget=20, seed=0), "minimize")
     study.optimize(lambda t: float("inf") if bump(t) and t.number == 5 else -bump(t), n_trials=8)
-    rows = study.sampler._fold.optimizer.history()
+    rows = study.sampler._past.fold.optimizer.history()
     finite = [t.value for t in study.trials[:5]]
     assert rows[5].value == max(finite)
 
@@ -442,3 +584,14 @@ def test_reseeding_changes_what_comes() -> None:
     assert same == draws(False)
     assert same[:3] == other[:3]
     assert same[3:] != other[3:]
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["docs/integrations/optuna.md", "integrations/optunahub/samplers/noregret_eic/README.md"],
+)
+def test_pages_have_the_signature(page: str) -> None:
+    settings = inspect.signature(NoRegretSampler).parameters.values()
+    defaults = ", ".join(f"{s.name}={s.default!r}" for s in settings if s.kind == s.KEYWORD_ONLY)
+    text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
+    assert f"`NoRegretSampler(budget, *, {defaults})`" in text.replace('"', "'")

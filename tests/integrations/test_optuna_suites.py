@@ -1,6 +1,6 @@
 """Optuna's own conformance suites for samplers, as Optuna 5 ships them.
 
-`MultiObjectiveSamplerTestCase` is the one that does not apply: EIC has one objective, and the
+`MultiObjectiveSamplerTestCase` is the one that does not apply: ours has one objective, and the
 sampler says so, as `SingleOnlySamplerTestCase` demands.
 """
 

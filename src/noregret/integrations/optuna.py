@@ -1,13 +1,12 @@
-"""EIC as an Optuna sampler: `optuna.create_study(sampler=NoRegretSampler(budget=200))`.
+"""An `Optimizer` as an Optuna sampler: `optuna.create_study(sampler=NoRegretSampler(budget=200))`.
 
-The study's trials are folded, once each, into an `Optimizer` over the intersection search space.
+The study's trials are folded, once each, into an `Optimizer` over the parameters that they share.
 Inside, parameters are in Optuna's internal representation, in which a choice is its index: so
 whatever Optuna accepts as a choice will do.
 """
 
 from __future__ import annotations
 
-import copy
 import json
 import logging
 import threading
@@ -34,7 +33,6 @@ try:
         IntDistribution,
     )
     from optuna.samplers import BaseSampler, RandomSampler
-    from optuna.search_space import IntersectionSearchSpace
     from optuna.study import Study, StudyDirection
     from optuna.trial import FrozenTrial, TrialState
 except ImportError as error:
@@ -55,7 +53,8 @@ class NoRegretSampler(BaseSampler):
     seed     leave it out with several processes, or they begin alike
     n0       how many trials to spread over the space first; known results count towards them
     model    a `noregret.Model`
-    independent_sampler   for the first trial and for parameters that not every trial has
+    independent_sampler   for the first trial and for parameters that not every trial has, or that
+             can't be tuned; the log names them
     """
 
     def __init__(
@@ -78,32 +77,32 @@ class NoRegretSampler(BaseSampler):
         probe = Optimizer(Space({"any": Float(0.0, 1.0)}), **self._settings)  # or it complains
         self._policy_name = probe.policy.name
         self._independent = independent_sampler or RandomSampler(seed=seed)
-        self._intersection = IntersectionSearchSpace()
-        self._fold: _Fold | None = None
+        self._past: _Past | None = None
+        self._warned: set[tuple[str, str]] = set()  # study and parameter
         self._lock = threading.Lock()
 
     # -- what Optuna calls -------------------------------------------------------------------------
 
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        if "fixed_params" in trial.system_attrs:  # enqueued: Optuna may have nothing to ask us
+            self._note_given(study, trial)
+
     def infer_relative_search_space(
-        self, study: Study, trial: FrozenTrial | None
+        self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        _check_single_objective(study)
         with self._lock:
-            shared: dict[str, BaseDistribution] = self._intersection.calculate(study)
-        return {name: d for name, d in shared.items() if not d.single() and _is_tunable(d)}
+            self._past, _ = self._recall(study)
+            return self._past.space
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        _check_single_objective(study)
-        trials = study.get_trials(deepcopy=False)
         if not search_space:
-            spent = sum(_is_ours(t) for t in trials if t.number != trial.number)
-            left = max(0, self._settings["budget"] - spent)
-            _note(study, trial, Decision("given", self._policy_name, left), {})
+            self._note_given(study, trial)
             return {}
         with self._lock:
-            fold = self._current_fold(study, search_space)
+            self._past, trials = self._recall(study)
+            fold = self._past.fold_over(search_space, self._settings)
             fold.learn(trials, but=trial.number)
             asked = fold.ask(trial)
         if asked.decision.reason == "exhausted":
@@ -118,13 +117,13 @@ class NoRegretSampler(BaseSampler):
         param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
-        _check_single_objective(study)
+        self._warn_once(study, param_name, param_distribution)
         return self._independent.sample_independent(study, trial, param_name, param_distribution)
 
     def reseed_rng(self) -> None:
         self._settings["seed"] = _fresh_seed()
-        if self._fold is not None:
-            self._fold.optimizer.seed = self._settings["seed"]
+        if self._past is not None and self._past.fold is not None:
+            self._past.fold.optimizer.seed = self._settings["seed"]
         self._independent.reseed_rng()
 
     # -- what people call --------------------------------------------------------------------------
@@ -135,24 +134,45 @@ class NoRegretSampler(BaseSampler):
         Optuna's `study.best_trial` is the luckiest draw: its value stands beside the mean, as
         `luckiest`.
         """
-        space = self.infer_relative_search_space(study, None)
-        if not space:
-            raise DataError("recommend: no trial has finished yet, or none had a parameter to tune")
         with self._lock:
-            fold = self._current_fold(study, space)
-            fold.learn(study.get_trials(deepcopy=False))
-            aside = copy.deepcopy(fold.optimizer)
+            past, trials = self._recall(study)
+            if not past.space:
+                raise DataError(
+                    "recommend: no trial has finished yet, or they share no parameter to tune"
+                )
+            fold = past.fold_over(past.space, self._settings)
+            fold.learn(trials)
+            aside = fold.optimizer.copy()
         aside.ask()  # fits the model, where that is due
         best = aside.best()
         return replace(best, params=fold.external(best.params))
 
     # -- within ------------------------------------------------------------------------------------
 
-    def _current_fold(self, study: Study, space: dict[str, BaseDistribution]) -> _Fold:
-        """The fold over this space: a fresh one, which has seen no trial yet, where it changed."""
-        if self._fold is None or (self._fold.study, self._fold.space) != (study.study_name, space):
-            self._fold = _Fold(study, space, self._settings)
-        return self._fold
+    def _recall(self, study: Study) -> tuple[_Past, list[FrozenTrial]]:
+        """What is known of the study, and its trials; hold the lock, or they may be behind it."""
+        if len(study.directions) > 1:
+            raise ConfigError(f"study: need one objective, got {len(study.directions)} directions")
+        past, trials = self._past, _all_trials(study)
+        if past is None or not past.is_of(study, trials):
+            past = _Past(study)
+        past.update(trials)
+        return past, trials
+
+    def _note_given(self, study: Study, trial: FrozenTrial) -> None:
+        spent = sum(_is_ours(t) for t in _all_trials(study) if t.number != trial.number)
+        left = max(0, self._settings["budget"] - spent)
+        _note(study, trial, Decision("given", self._policy_name, left), {})
+
+    def _warn_once(self, study: Study, name: str, distribution: BaseDistribution) -> None:
+        if (study.study_name, name) in self._warned:
+            return
+        with self._lock:
+            past, _ = self._recall(study)
+            reason = past.why_apart(name, distribution)
+            if reason is not None:
+                self._warned.add((study.study_name, name))
+                _log.warning("%s: drawn by %s, not tuned: %s", name, self._independent, reason)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}
@@ -161,14 +181,68 @@ class NoRegretSampler(BaseSampler):
         self.__dict__.update(state, _lock=threading.Lock())
 
 
+class _Past:
+    """What is known of one study: the trials that finished, the parameters they share, their fold.
+
+    Names and ids are used again, by studies in memory and by deleted ones, and another process has
+    another storage object.  So it is by its trials that a study is recognised.
+    """
+
+    def __init__(self, study: Study) -> None:
+        self.direction = study.direction
+        self.fold: _Fold | None = None
+        self._marks: dict[int, tuple[datetime | None, list[float] | None]] = {}
+        self._shared: dict[TrialState, dict[str, BaseDistribution]] = {}
+
+    def is_of(self, study: Study, trials: list[FrozenTrial]) -> bool:
+        marks = {trial.number: (trial.datetime_start, trial.values) for trial in trials}
+        return self.direction == study.direction and self._marks.items() <= marks.items()
+
+    def update(self, trials: list[FrozenTrial]) -> None:
+        for trial in trials:
+            if not trial.state.is_finished() or trial.number in self._marks:
+                continue
+            self._marks[trial.number] = trial.datetime_start, trial.values
+            here = trial.distributions
+            so_far = self._shared.get(trial.state, here)
+            self._shared[trial.state] = {n: d for n, d in so_far.items() if here.get(n) == d}
+
+    @property
+    def shared(self) -> dict[str, BaseDistribution] | None:
+        """The parameters of all complete trials, or else of all pruned ones; None without either.
+
+        Beside complete ones, pruned trials don't count: some end before they had all parameters.
+        """
+        return self._shared.get(TrialState.COMPLETE, self._shared.get(TrialState.PRUNED))
+
+    @property
+    def space(self) -> dict[str, BaseDistribution]:
+        """The shared parameters that can be tuned."""
+        shared = sorted((self.shared or {}).items())
+        return {name: d for name, d in shared if not d.single() and _objection(d) is None}
+
+    def why_apart(self, name: str, distribution: BaseDistribution) -> str | None:
+        """Why it is not in the space; None if it is, or nobody can tell yet."""
+        if self.shared is None:
+            return None
+        if self.shared.get(name) != distribution:
+            return "not every trial so far has it with this range"
+        return _objection(distribution)
+
+    def fold_over(self, space: dict[str, BaseDistribution], settings: dict[str, Any]) -> _Fold:
+        """The fold over this space: a fresh one, which has seen no trial yet, where it changed."""
+        if self.fold is None or self.fold.space != space:
+            self.fold = _Fold(self.direction == StudyDirection.MAXIMIZE, space, settings)
+        return self.fold
+
+
 class _Fold:
     """The trials of a study, folded into an `Optimizer` over one search space."""
 
     def __init__(
-        self, study: Study, space: dict[str, BaseDistribution], settings: dict[str, Any]
+        self, maximise: bool, space: dict[str, BaseDistribution], settings: dict[str, Any]
     ) -> None:
-        maximise = study.direction == StudyDirection.MAXIMIZE
-        self.study, self.space = study.study_name, space
+        self.space = space
         self.optimizer = Optimizer(
             Space({name: _parameter(d) for name, d in space.items()}),
             direction="maximize" if maximise else "minimize",
@@ -180,6 +254,8 @@ class _Fold:
         self.results = Results()
 
     def ask(self, trial: FrozenTrial) -> Trial:
+        if trial.number in self.asked:  # enqueued, and others have seen it run
+            return self.asked[trial.number]
         fixed = self._internal(trial.system_attrs.get("fixed_params", {}))
         asked = None
         if fixed:  # enqueued with some of its parameters
@@ -261,13 +337,19 @@ def _parameter(distribution: BaseDistribution) -> Parameter:
     raise ConfigError(f"distribution: need Optuna's float, int or categorical one, got {d!r}")
 
 
-def _is_tunable(distribution: BaseDistribution) -> bool:
-    """Whether it resolves into points (and not, say, into a range of two neighbouring floats)."""
+def _objection(distribution: BaseDistribution) -> str | None:
+    """Why it can't be tuned (a range of two neighbouring floats, say); None if it can."""
     try:
         _parameter(distribution)
-    except ValueError:
-        return False
-    return True
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _all_trials(study: Study) -> list[FrozenTrial]:
+    """Not `study.get_trials`: Hyperband would show one bracket at a time, as if it were a study."""
+    trials: list[FrozenTrial] = study._storage.get_all_trials(study._study_id, deepcopy=False)
+    return trials
 
 
 def _is_ours(trial: FrozenTrial) -> bool:
@@ -297,11 +379,6 @@ def _note(study: Study, trial: FrozenTrial, decision: Decision, point: dict[str,
     storage, trial_id = study._storage, trial._trial_id
     storage.set_trial_system_attr(trial_id, KEY, note)
     storage.set_trial_user_attr(trial_id, KEY, str(decision))
-
-
-def _check_single_objective(study: Study) -> None:
-    if len(study.directions) > 1:
-        raise ConfigError(f"study: need one objective, got {len(study.directions)} directions")
 
 
 def _fresh_seed() -> int:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, HTTPException, Request, Response
 
 import noregret
 from noregret.decision import Row
-from noregret.errors import ConfigError, StorageError
+from noregret.errors import StorageError
 from noregret.service import schema
 from noregret.service.problems import Json
 from noregret.service.rooms import Room, Rooms
@@ -139,14 +139,9 @@ async def observations(room: ThisRoom, after: After = 0, limit: Limit = 100) -> 
 
 
 @router.get("/{name}/events")
-async def events(
-    room: ThisRoom, rooms: AllRooms, after: After = 0, limit: Limit = 100
-) -> list[schema.EventOut]:
+async def events(room: ThisRoom, after: After = 0, limit: Limit = 100) -> list[schema.EventOut]:
     """The log itself; for the next page, `after` is the `seq` of the last one."""
-    last = await room.do(room.study.refresh)
-    if after > last:
-        raise ConfigError(f"after: the last event is {last}, got {after}")
-    found = await rooms.do(rooms.journal.read, room.study.name, after, limit)
+    found = await room.do(room.study.events, after, limit)
     return [schema.EventOut.of(event) for event in found]
 
 

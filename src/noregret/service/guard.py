@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from http import HTTPStatus
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -67,7 +67,7 @@ class Guard:
             self._check_token(headers.get("authorization", ""), scope["method"])
         if scope["method"] in SAFE:
             return
-        if (origin := headers.get("origin")) is not None and urlsplit(origin).netloc != host:
+        if (origin := headers.get("origin")) is not None and _split(origin).netloc != host:
             raise Refused(HTTPStatus.FORBIDDEN, f"origin: another site's page, {origin[:100]!r}")
         if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             kind = headers.get("content-type", "")[:100]
@@ -80,10 +80,7 @@ class Guard:
             raise _too_large()
 
     def _check_host(self, host: str) -> None:
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
-            name = ""
+        name = _split(f"//{host}").hostname or ""
         if not (name in ("localhost", self._host) or is_address(name)):
             raise Refused(
                 HTTPStatus.MISDIRECTED_REQUEST,
@@ -105,6 +102,14 @@ class Guard:
 
 def _is_open(path: str) -> bool:
     return path in OPEN or path.startswith("/static/")
+
+
+def _split(url: str) -> SplitResult:
+    """Its parts; none of what is no URL."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
 
 
 def _add_headers(headers: MutableHeaders, path: str) -> None:

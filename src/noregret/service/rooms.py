@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 from anyio import CapacityLimiter, to_thread
 
 from noregret.decision import Trial
-from noregret.errors import NoRegretError, UnknownTrialError
+from noregret.errors import UnknownTrialError
 from noregret.journal import Journal, StudyInfo
 from noregret.service.schema import Summary
 from noregret.study import Snapshot, Study
@@ -131,7 +131,7 @@ class Rooms:
         try:
             room = await self.room(info.name)
             return (await room.look(Summary.of))[1]
-        except NoRegretError as error:
+        except Exception as error:  # noqa: BLE001 (one study must not hide all the others)
             return Summary.unreadable(info, error)
 
     def _forget_if_failed(self, name: str, opening: asyncio.Future[Room]) -> None:

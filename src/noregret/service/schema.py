@@ -13,6 +13,7 @@ from fastapi import Header, Path, Query
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     Strict,
@@ -46,9 +47,17 @@ def _fits_a_path(name: str) -> str:
     return name
 
 
+def _no_integer(value: object) -> object:
+    """One that `Whole` has refused must not come in as the nearest float."""
+    if isinstance(value, int):
+        raise ValueError(f"an integer must lie within ±{MAX_SAFE}")
+    return value
+
+
 Word = Annotated[StrictStr, Field(max_length=1000)]
 Whole = Annotated[StrictInt, Field(ge=-MAX_SAFE, le=MAX_SAFE)]
-Scalar = StrictBool | Whole | StrictFloat | Word | None
+Fraction = Annotated[StrictFloat, BeforeValidator(_no_integer)]
+Scalar = StrictBool | Whole | Fraction | Word | None
 Choices = Annotated[list[Scalar], Field(max_length=MAX_CHOICES)]
 Params = Annotated[dict[Word, Scalar], Field(max_length=MAX_PARAMETERS)]
 NewName = Annotated[
@@ -83,10 +92,10 @@ class ParameterIn(_Request):
 
     name: Annotated[Word, Field(min_length=1)]
     type: Literal["float", "int", "categorical", "ordinal"]
-    low: Whole | StrictFloat | None = None
-    high: Whole | StrictFloat | None = None
+    low: Whole | Fraction | None = None
+    high: Whole | Fraction | None = None
     log: StrictBool | None = None
-    step: Whole | StrictFloat | None = None
+    step: Whole | Fraction | None = None
     choices: Choices | None = None
     values: Choices | None = None
 

@@ -1,0 +1,104 @@
+"""How a run starts: which points, and how many of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from noregret import design as designs
+from noregret.errors import ConfigError, SpaceError
+from noregret.numerics import Array
+from noregret.space import Scalar, Space
+
+DESIGNS = ("auto", "sobol", "lhs", "grid")
+_LARGE = 10**6  # a start for a larger budget would have more points than a model is fitted to
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """The points to begin with, `size` of them, or up to `longest` while little can be seen.
+
+    Fewer where a finite space has no more: what they are is seen when one is asked for, because
+    Sobol's need scipy.stats, which takes longer to import than to replay a thousand trials.
+    """
+
+    space: Space
+    budget: int
+    design: str | list[dict[str, Scalar]]
+    n0: int | None
+    seed: int
+
+    @property
+    def listed(self) -> bool:
+        """Whether the user wrote the points down."""
+        return not isinstance(self.design, str)
+
+    @cached_property
+    def size(self) -> int:
+        if self._adapts and self.n0 is None:
+            return min(self.longest, self.space.dim + 2)
+        return self.longest
+
+    @cached_property
+    def longest(self) -> int:
+        if self._adapts or self.design in ("sobol", "lhs"):
+            return self.n0 or _usual_size(self._planned, self.space.dim)
+        return len(self.points)
+
+    @cached_property
+    def points(self) -> Array:
+        space = self.space
+        if not isinstance(self.design, str):
+            listed = [space.encode(point) for point in self.design]
+            return np.array(listed).reshape(len(listed), space.dim)
+        if self.design == "lhs":
+            return designs.latin_hypercube(space, self.longest, self.seed)
+        if self.design == "sobol" or self._adapts:
+            return designs.sobol(space, self.longest, self.seed)
+        if self.n0 is None:
+            return designs.grid(space, designs.budget_levels(self._planned, space.dim))
+        return designs.grid(space, designs.grid_levels(self.n0, space.dim))
+
+    @property
+    def _planned(self) -> int:
+        return min(self.budget, _LARGE)
+
+    @cached_property
+    def _adapts(self) -> bool:
+        """Whether "auto" takes Sobol points, as many as it needs.
+
+        Otherwise it takes a grid: of even coverage, which one or two numbers can still afford.
+        """
+        space = self.space
+        if self.design != "auto":
+            return False
+        if self.n0 is not None or space.dim > 2 or "categorical" in space.kinds:
+            return True
+        count = math.prod(designs.budget_levels(self._planned, space.dim))
+        return not 1 < count <= self.budget // 4
+
+
+def checked_design(space: Space, design: object) -> str | list[dict[str, Scalar]]:
+    """A name, or points in canonical values."""
+    if isinstance(design, str) and design in DESIGNS:
+        return design
+    if isinstance(design, str) or not isinstance(design, Sequence):
+        names = ", ".join(DESIGNS)
+        raise ConfigError(f"design: need {names} or a list of points, got {design!r}")
+    try:
+        return [space.validate(point) for point in design]
+    except SpaceError as error:
+        raise SpaceError(f"design: {error}") from None
+
+
+def _usual_size(budget: int, dim: int) -> int:
+    """O(sqrt N) as in eq. initdesign, enough to see every dimension, and at most a quarter of N.
+
+    Two or three points a dimension alone are too few where length-scales are short and the budget
+    would have paid for more.
+    """
+    return max(1, min(max(2 * dim + 2, math.ceil(math.sqrt(budget))), budget // 4))

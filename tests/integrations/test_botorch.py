@@ -175,6 +175,68 @@ def test_an_empty_baseline_is_refused() -> None:
     _, model = PAIRS["se"][0], torch_gp(RBFKernel(ard_num_dims=2), *observations())
     with pytest.raises(nr.ConfigError, match=r"X_baseline: need .* got \(0, 2\)"):
         LogExpectedImprovementCost(model, torch.zeros(0, 2, dtype=torch.double), 5)
+    with pytest.raises(nr.ConfigError, match=r"X_baseline: need .* got \(0, 2\)"):
+        optimize_eic(model, BOX, torch.zeros(0, 2, dtype=torch.double), 5)
+
+
+def test_no_evaluation_left_is_refused() -> None:
+    model = torch_gp(RBFKernel(ard_num_dims=2), *observations())
+    with pytest.raises(nr.ConfigError, match="need a finite number >= 1 of evaluations left"):
+        LogExpectedImprovementCost(model, model.train_inputs[0], 0)
+
+
+# -- points under way ------------------------------------------------------------------------------
+
+
+def test_pending_points_count_as_the_core_counts_them(pair: tuple[GP, Any]) -> None:
+    """As told at their posterior means; one of them is pending twice, and one is the incumbent."""
+    gp, model = pair
+    grid = np.stack(np.meshgrid(*[np.linspace(0, 1, 101)] * 2), axis=-1).reshape(-1, 2)
+    best = grid[gp.posterior(grid)[0].argmax()]
+    pending = np.array([best, [0.9, 0.2], [0.9, 0.2]])
+    acqf = LogExpectedImprovementCost(
+        model, model.train_inputs[0], REMAINING + 3, X_pending=torch.tensor(pending)
+    )
+    for x in pending:
+        gp = gp.add(x, at(gp, x))
+    score = core_score(gp)
+    assert acqf.threshold == gate(REMAINING)
+    assert float(acqf.best_f) == pytest.approx(score.xi, rel=1e-9) == pytest.approx(at(gp, best))
+    x = np.random.default_rng(1).random((200, 2))
+    value, inside = score(x)[0], score(x)[1] >= 0
+    with torch.no_grad():
+        theirs, room = acqf(torch.tensor(x).unsqueeze(-2)), acqf.gate(torch.tensor(x))
+    assert 0 < inside.sum() < len(x)
+    np.testing.assert_array_equal(room >= 0, inside)
+    np.testing.assert_allclose(theirs[inside], value[inside], atol=1e-5)
+    leaf = torch.tensor(x[:6]).unsqueeze(-2).requires_grad_()
+    assert torch.autograd.gradcheck(acqf, leaf, eps=1e-6, atol=1e-3, rtol=1e-3)
+
+
+def at(gp: GP, x: np.ndarray) -> float:
+    return float(gp.posterior(x[None, :])[0][0])
+
+
+def test_pending_points_can_be_taken_back(pair: tuple[GP, Any]) -> None:
+    _, model = pair
+    acqf = LogExpectedImprovementCost(model, model.train_inputs[0], REMAINING)
+    x = torch.rand(20, 1, 2, dtype=torch.double, generator=torch.Generator().manual_seed(0))
+    before, threshold = acqf(x), acqf.threshold
+    acqf.set_X_pending(torch.tensor([[0.5, 0.5]], dtype=torch.double))
+    assert acqf.threshold > threshold
+    assert not torch.equal(acqf(x), before)
+    acqf.set_X_pending(None)
+    assert acqf.threshold == threshold
+    torch.testing.assert_close(acqf(x), before, rtol=0, atol=0)
+
+
+def test_a_batch_is_spread_out() -> None:
+    model = torch_gp(MaternKernel(nu=2.5, ard_num_dims=2), *observations(8))
+    acqf = LogExpectedImprovementCost(model, model.train_inputs[0], 60)
+    torch.manual_seed(0)
+    batch, _ = optimize_acqf(acqf, BOX, q=3, num_restarts=4, raw_samples=64, sequential=True)
+    assert torch.pdist(batch).min() > 0.05
+    assert acqf.X_pending is None
 
 
 # -- the search ------------------------------------------------------------------------------------
@@ -252,6 +314,57 @@ def test_the_search_repeats_with_a_seed(pair: tuple[GP, Any]) -> None:
     torch.testing.assert_close(first[0], second[0], rtol=0, atol=0)
 
 
+def is_within(candidate: Any, bounds: Any) -> bool:
+    return bool(((candidate >= bounds[0]) & (candidate <= bounds[1])).all())
+
+
+def test_in_a_narrower_box_the_incumbent_is_the_best_one_inside(pair: tuple[GP, Any]) -> None:
+    gp, model = pair
+    X, bounds = model.train_inputs[0], torch.tensor([[0.5, 0.0], [1.0, 0.5]], dtype=torch.double)
+    inside = torch.stack([x for x in X if is_within(x, bounds)])
+    assert not is_within(X[gp.posterior(X.numpy())[0].argmax()], bounds)
+    first, value = optimize_eic(model, bounds, X, 40, seed=0)
+    same, _ = optimize_eic(model, bounds, inside, 40, seed=0)
+    assert is_within(first, bounds)
+    assert math.isfinite(float(value))
+    torch.testing.assert_close(first, same, rtol=0, atol=0)
+    last, _ = optimize_eic(model, bounds, X, 1, seed=0)
+    assert at(gp, last[0].numpy()) >= max(at(gp, x) for x in inside.numpy()) - 1e-6
+
+
+def test_in_a_box_without_a_tried_point_there_is_an_answer(pair: tuple[GP, Any]) -> None:
+    """With one evaluation left it is about the best posterior mean of the box."""
+    gp, model = pair
+    X, corner = model.train_inputs[0], [[0.0, 0.9], [0.05, 1.0]]
+    bounds = torch.tensor(corner, dtype=torch.double)
+    assert not any(is_within(x, bounds) for x in X)
+    candidate, value = optimize_eic(model, bounds, X, 1, seed=0)
+    assert is_within(candidate, bounds)
+    assert math.isfinite(float(value))
+    grid = np.stack(np.meshgrid(*np.linspace(*corner, 21).T), axis=-1).reshape(-1, 2)
+    means = gp.posterior(grid)[0]
+    spread = means.max() - means.min()
+    assert at(gp, candidate[0].numpy()) >= means.max() - 0.1 * spread
+
+
+def test_a_parameter_may_be_fixed_by_its_bounds(pair: tuple[GP, Any]) -> None:
+    _, model = pair
+    X = model.train_inputs[0]
+    for level in (0.5, float(X[0, 1])):  # where no point was tried, and where one was
+        bounds = torch.tensor([[0.0, level], [1.0, level]], dtype=torch.double)
+        candidate, value = optimize_eic(model, bounds, X, 40, merge=False, seed=0)
+        assert is_within(candidate, bounds)
+    line = torch.stack([torch.linspace(0, 1, 101), torch.full((101,), level)], -1).to(X)
+    acqf = LogExpectedImprovementCost(model, X[:1], 40)
+    assert value >= acqf(line.unsqueeze(-2)).max() - 1e-6
+
+
+def test_a_rounding_error_does_not_take_a_point_out_of_the_box() -> None:
+    bounds = torch.tensor([[0.1, 0.1], [0.3, 0.3]], dtype=torch.double)
+    X = torch.tensor([[0.1, 0.1 + 0.2], [0.1, 0.31]], dtype=torch.double)  # 0.1 + 0.2 > 0.3
+    assert botorch_side._inside(bounds, X).tolist() == [[0.1, 0.3]]
+
+
 def test_a_search_without_constraints_ends_inside_too() -> None:
     """The penalty: what Ax and a plain `optimize_acqf` rely on."""
     x, y = observations()
@@ -291,6 +404,55 @@ def test_policy_and_acquisition_share_the_gate() -> None:
     model = torch_gp(RBFKernel(ard_num_dims=2), *observations())
     acqf = LogExpectedImprovementCost(model, model.train_inputs[0], 200)
     assert acqf.threshold == gate(200) == pytest.approx(-1.947, abs=1e-3)
+
+
+# -- Ax --------------------------------------------------------------------------------------------
+
+
+def ax_client(**goal: Any) -> Any:
+    """On [0, 1], with four completed trials of f = g = x."""
+    pytest.importorskip("ax", reason="ax-platform is not installed")
+    from ax.adapter.registry import Generators
+    from ax.api.client import Client
+    from ax.api.configs import RangeParameterConfig
+    from ax.generation_strategy.generation_node import GenerationStep
+    from ax.generation_strategy.generation_strategy import GenerationStrategy
+
+    eic = {"botorch_acqf_class": LogExpectedImprovementCost, "botorch_acqf_options": {"budget": 20}}
+    steps = [
+        GenerationStep(generator=Generators.SOBOL, num_trials=4),
+        GenerationStep(
+            generator=Generators.BOTORCH_MODULAR,
+            num_trials=-1,
+            generator_kwargs=eic,
+            should_deduplicate=False,
+        ),
+    ]
+    client = Client(random_seed=1)
+    x = RangeParameterConfig(name="x", bounds=(0.0, 1.0), parameter_type="float")
+    client.configure_experiment(name="line", parameters=[x])
+    client.configure_optimization(objective="f", **goal)
+    client.set_generation_strategy(GenerationStrategy(name="EIC", nodes=steps))
+    for _ in range(4):
+        for index, params in client.get_next_trials(max_trials=1).items():
+            value = float(params["x"])
+            client.complete_trial(trial_index=index, raw_data={"f": value, "g": value})
+    return client
+
+
+@pytest.mark.filterwarnings("ignore")  # Ax and BoTorch have much to say
+def test_ax_may_ask_while_trials_are_under_way() -> None:
+    client = ax_client()
+    asked = client.get_next_trials(max_trials=1) | client.get_next_trials(max_trials=2)
+    assert len(asked) == 3
+    assert all(0.0 <= params["x"] <= 1.0 for params in asked.values())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_ax_outcome_constraints_are_refused() -> None:
+    client = ax_client(outcome_constraints=["g <= 0.3"])
+    with pytest.raises(nr.ConfigError, match="constraints: EIC knows none on outcomes, got 1"):
+        client.get_next_trials(max_trials=1)
 
 
 def test_the_ax_example_runs(capsys: pytest.CaptureFixture[str]) -> None:

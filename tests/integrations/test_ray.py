@@ -81,13 +81,57 @@ def test_search_spaces_are_converted(domain: Any, expected: Any) -> None:
     ids=["randn", "qloguniform", "sample_from", "grid_search"],
 )
 def test_other_search_spaces_are_refused_by_name(domain: Any) -> None:
-    with pytest.raises(nr.ConfigError, match=r"p: this search space|space: need Tune's"):
-        ready({"p": domain})
+    others = {"x": tune.uniform(0.0, 1.0)}
+    for space, name in [
+        ({"p": domain}, "p"),
+        (others | {"p": domain}, "p"),
+        (others | {"deep": {"p": domain}}, "deep/p"),
+    ]:
+        with pytest.raises(nr.ConfigError, match=f"^{name}: this search space"):
+            ready(space)
+        with pytest.raises(nr.ConfigError, match=f"^{name}: this search space"):
+            NoRegretSearch(space)
+
+
+def test_search_spaces_within_a_choice_are_refused() -> None:
+    with pytest.raises(nr.ConfigError, match=r"^p: a choice may not hold search spaces"):
+        ready({"p": tune.choice([{"lr": tune.uniform(0.0, 1.0)}, "none"])})
+
+
+def test_a_space_without_search_spaces_is_refused() -> None:
+    with pytest.raises(nr.ConfigError, match=r"space: need Tune's search spaces, got {'x': 1}"):
+        ready({"x": 1})
+
+
+def test_search_spaces_in_lists_and_tuples() -> None:
+    layers = [tune.randint(1, 9), tune.randint(1, 9), 3]
+    search = ready({"layers": layers, "pair": (tune.uniform(0.0, 1.0), "a")})
+    config = search.suggest("t0")
+    assert [type(value) for value in config["layers"]] == [int, int, int]
+    assert config["layers"][2] == 3
+    assert config["pair"] == (pytest.approx(0.5, abs=0.5), "a")
+    search.add_evaluated_point({"layers": [8, 2, 3], "pair": (0.25, "a")}, 1.0)
+    assert search.best().params == {"layers": [8, 2, 3], "pair": (0.25, "a")}
+
+
+def test_two_parameters_of_one_name_are_refused() -> None:
+    twins = {"a/b": tune.uniform(0.0, 1.0), "a": {"b": tune.uniform(0.0, 1.0)}}
+    with pytest.raises(nr.ConfigError, match="two parameters have the same name"):
+        ready(twins)
 
 
 def test_constants_are_left_to_tune() -> None:
     search = ready({"x": tune.uniform(0.0, 1.0), "data": "train.csv"})
     assert list(search.suggest("t0")) == ["x"]
+
+
+def test_constants_of_an_own_space_are_handed_on() -> None:
+    space = {"x": tune.uniform(0.0, 1.0), "layers": 3, "deep": {"k": tune.randint(0, 4), "c": [1]}}
+    search = NoRegretSearch(space, "score", "max", 10)
+    first, second = search.suggest("t0"), search.suggest("t1")
+    assert (first["layers"], first["deep"]["c"]) == (3, [1])
+    first["deep"]["c"].append(2)  # a trial may do what it likes with its own
+    assert second["deep"]["c"] == space["deep"]["c"] == [1]
 
 
 # -- the verbs -------------------------------------------------------------------------------------
@@ -122,6 +166,39 @@ def test_a_space_is_set_once() -> None:
         NoRegretSearch().suggest("t0")
 
 
+def test_beside_an_own_space_the_rest_comes_from_the_tuner() -> None:
+    search = NoRegretSearch(SPACE)
+    assert not search.set_search_properties("score", "max", {"data": "train.csv"}, num_samples=7)
+    run(search, 3)
+    assert search._optimizer is not None
+    assert (search._optimizer.budget, search._optimizer.direction) == (7, "maximize")
+    assert search._optimizer.observations == 3
+
+
+def test_what_is_given_is_not_the_tuners() -> None:
+    search = NoRegretSearch(SPACE, "loss", "min", 5)
+    search.set_search_properties("score", "max", {"data": "train.csv"}, num_samples=7)
+    assert (search.metric, search.mode) == ("loss", "min")
+    assert search._optimizer is not None
+    assert (search._optimizer.budget, search._optimizer.direction) == (5, "minimize")
+
+
+@pytest.mark.parametrize("missing", ["metric", "mode", "budget"])
+def test_what_nobody_has_said_is_asked_for(missing: str) -> None:
+    """Tune does not call `set_search_properties` where there is no `param_space`."""
+    given: dict[str, Any] = {"metric": "score", "mode": "max", "budget": 7}
+    assert NoRegretSearch(SPACE, **given).suggest("t0").keys() == SPACE.keys()
+    with pytest.raises(nr.ConfigError, match=f"^{missing}: need .* in the TuneConfig"):
+        NoRegretSearch(SPACE, **given | {missing: None}).suggest("t0")
+
+
+def test_a_metric_without_a_name_is_asked_for() -> None:
+    with pytest.raises(nr.ConfigError, match=r"^metric: need one.*'_metric'"):
+        NoRegretSearch().set_search_properties(None, "max", SPACE, num_samples=7)
+    with pytest.raises(nr.ConfigError, match=r"^metric: need one, .* got \['a', 'b'\]"):
+        NoRegretSearch().set_search_properties(["a", "b"], "max", SPACE, num_samples=7)  # type: ignore[arg-type]
+
+
 def test_saved_and_restored_it_goes_on_alike(tmp_path: Path) -> None:
     plain = ready(seed=2)
     run(plain, 9)
@@ -132,6 +209,68 @@ def test_saved_and_restored_it_goes_on_alike(tmp_path: Path) -> None:
     for search in (plain, again):
         search.on_trial_complete("running", {"score": -0.5})
     assert run(plain, 4, 20) == run(again, 4, 20)
+
+
+def test_choices_that_are_functions_are_saved(tmp_path: Path) -> None:
+    search = ready({"f": tune.choice([lambda: "one", lambda: "two"])})
+    search.save(str(tmp_path / "search.pkl"))
+    again = NoRegretSearch()
+    again.restore(str(tmp_path / "search.pkl"))
+    assert again.suggest("t0")["f"]() == search.suggest("t0")["f"]()
+
+
+def values(search: NoRegretSearch) -> list[float | None]:
+    assert search._optimizer is not None
+    return [row.value for row in search._optimizer.history()]
+
+
+def test_a_paused_trial_that_is_stopped_counts_with_its_last_result(tmp_path: Path) -> None:
+    """HyperBand stops those, and Tune then completes them without a result."""
+    search = ready()
+    for number, score in enumerate([0.0, -10.0, -20.0]):
+        search.suggest(f"t{number}")
+        search.on_trial_complete(f"t{number}", {"score": score})
+    for name, score in [("a", -30.0), ("b", -40.0)]:
+        search.suggest(name)
+        search.on_trial_result(name, {"score": score / 2, "training_iteration": 1})
+        search.on_trial_result(name, {"score": score, "training_iteration": 2})
+        search.on_trial_result(name, {"training_iteration": 3})
+    search.on_trial_result("nobody", {"score": 1.0})
+    search.on_trial_complete("a")
+    search.save(str(tmp_path / "search.pkl"))
+    again = NoRegretSearch()
+    again.restore(str(tmp_path / "search.pkl"))
+    again.on_trial_complete("b")
+    assert values(again) == [0.0, -10.0, -20.0, -30.0, -40.0]
+    assert not again._last
+
+
+def test_a_failed_trial_does_not_count_with_what_it_reported_on_the_way() -> None:
+    search = ready()
+    run(search, 3)
+    search.suggest("crash")
+    search.on_trial_result("crash", {"score": 100.0})
+    search.on_trial_complete("crash", error=True)
+    assert values(search)[-1] == sorted(values(search)[:3])[1]
+
+
+@pytest.mark.parametrize("known", [0, 3])  # it was abandoned, or told the median
+def test_a_failed_trial_that_is_resumed_counts_with_its_result(known: int) -> None:
+    search = ready(seed=3)
+    run(search, known)
+    search.suggest("again")
+    search.on_trial_complete("again", error=True)
+    configs = run(search, 4, start=known)
+    stand_in = values(search)
+    search.on_trial_complete("again", error=True)
+    assert values(search) == stand_in
+    search.on_trial_result("again", {"score": -7.0})
+    search.on_trial_complete("again")
+    assert values(search) == [*stand_in[:known], -7.0, *stand_in[known + 1 :]]
+    assert search._optimizer is not None
+    assert search._optimizer.asked == known + 5
+    assert [hill(config) for config in configs] == values(search)[known + 1 :]
+    run(search, 2, start=20)
 
 
 def test_failures_and_missing_metrics() -> None:
@@ -158,6 +297,23 @@ def test_known_points() -> None:
     assert search.suggest("t0") == {"x": 0.9, "deep": {"k": 3}}
     assert search.suggest("t1") != {"x": 0.9, "deep": {"k": 3}}
     assert "evaluations left" in search.explain("t1")
+
+
+def test_known_points_with_choices_that_are_dicts() -> None:
+    adam, sgd = {"name": "adam", "lr": 1}, {"name": "sgd", "lr": 2}
+    first = {"deep": {"opt": adam}, "x": 0.5}
+    space = {"deep": {"opt": tune.choice([adam, sgd])}, "x": tune.uniform(0.0, 1.0)}
+    search = ready(space, points_to_evaluate=[first])
+    search.add_evaluated_point({"deep": {"opt": sgd}, "x": 0.25}, 1.0)
+    assert search.best().params == {"deep": {"opt": sgd}, "x": 0.25}
+    assert search.suggest("t0") == first
+
+
+def test_known_points_as_tune_reports_them() -> None:
+    search = ready(points_to_evaluate=[{"x": 0.9, "deep/k": 3}, {"x": 0.9}])
+    assert search.suggest("t0") == {"x": 0.9, "deep": {"k": 3}}
+    with pytest.raises(nr.ConfigError, match=r"^deep/k: no value in {'x': 0.9}"):
+        search.suggest("t1")
 
 
 def test_best_names_the_choices() -> None:
@@ -215,17 +371,65 @@ def test_concurrent_trials_in_a_real_ray(cluster: Path) -> None:
     assert again._optimizer.trials == search._optimizer.trials
 
 
+def test_an_own_space_in_a_real_ray(cluster: Path) -> None:
+    def objective(config: dict[str, Any]) -> None:
+        tune.report({"score": config["x"] + config["layers"] + len(config["data"])})
+
+    search = NoRegretSearch({"x": tune.uniform(0.0, 1.0), "layers": 3})
+    tuner = tune.Tuner(
+        objective,
+        param_space={"data": "train.csv"},
+        tune_config=tune.TuneConfig(search_alg=search, metric="score", mode="max", num_samples=2),
+        run_config=tune.RunConfig(storage_path=str(cluster / "space"), name="run", verbose=0),
+    )
+    tuner.fit()
+    assert search._optimizer is not None
+    assert search._optimizer.budget == 2
+    assert all(12.0 <= value <= 13.0 for value in values(search) if value is not None)
+    assert None not in values(search)
+
+
+def test_an_errored_trial_is_resumed_in_a_real_ray(cluster: Path) -> None:
+    mended = cluster / "mended"
+
+    def objective(config: dict[str, Any]) -> None:
+        if config["x"] == 0.75 and not mended.exists():
+            raise RuntimeError("not yet")
+        tune.report({"score": config["x"]})
+
+    points = [{"x": 0.25}, {"x": 0.5}, {"x": 0.75}]
+    tuner = tune.Tuner(
+        objective,
+        param_space={"x": tune.uniform(0.0, 1.0)},
+        tune_config=tune.TuneConfig(
+            search_alg=NoRegretSearch(points_to_evaluate=points),
+            metric="score",
+            mode="max",
+            num_samples=3,
+        ),
+        run_config=tune.RunConfig(storage_path=str(cluster / "errored"), name="run", verbose=0),
+    )
+    assert tuner.fit().num_errors == 1
+    mended.touch()
+    path = str(cluster / "errored" / "run")
+    assert tune.Tuner.restore(path, objective, resume_errored=True).fit().num_errors == 0
+    search = NoRegretSearch()
+    search.restore_from_dir(path)
+    assert values(search) == [0.25, 0.5, 0.75]
+
+
 def test_the_same_through_optuna(cluster: Path) -> None:
     pytest.importorskip("optuna", reason="optuna is not installed")
     from ray.tune.search.optuna import OptunaSearch
 
     from noregret.integrations.optuna import NoRegretSampler
 
-    sampler = NoRegretSampler(budget=10, seed=1)
-    results = tuned(OptunaSearch(sampler=sampler), cluster / "optuna", 10)
+    search = OptunaSearch(sampler=NoRegretSampler(budget=10, seed=1))
+    results = tuned(search, cluster / "optuna", 10)
     assert len(results) == 10
-    values = [r.metrics["score"] for r in results if not r.error]
-    assert len(values) >= 8
-    assert np.isfinite(values).all()
-    assert sampler._fold is not None
-    assert sampler._fold.optimizer.budget == 10
+    scores = [r.metrics["score"] for r in results if not r.error]
+    assert len(scores) >= 8
+    assert np.isfinite(scores).all()
+    trials = search._ot_study.trials
+    decisions = [trial.system_attrs["noregret"]["decision"] for trial in trials]
+    assert sorted(decision["remaining"] for decision in decisions) == list(range(1, 11))

@@ -18,6 +18,7 @@ from noregret.numerics import gate
 
 try:
     import torch
+    from botorch.acquisition.acquisition import AcquisitionFunction
     from botorch.acquisition.analytic import AnalyticAcquisitionFunction
     from botorch.acquisition.input_constructors import acqf_input_constructor
     from botorch.acquisition.objective import PosteriorTransform
@@ -35,6 +36,7 @@ _SQRT_HALF_PI = sqrt(pi / 2)
 _FEASIBLE = -1e-9  # slack that rounding may take from a point on the edge
 _CLOSE = 0.05  # of the box: only points as close as this are taken for one another
 _EDGE = 0.05  # a climb that ends with less slack may have been stopped by the gate
+_ROUNDING = 1e-8  # of the box: a point that is outside by less is on its edge
 
 
 def log_h(z: Tensor) -> Tensor:
@@ -77,6 +79,8 @@ class LogExpectedImprovementCost(AnalyticAcquisitionFunction):
     """log EI over the best posterior mean at `X_baseline`, inside the gate of EIC.
 
     remaining   evaluations left, the next one included
+    X_pending   points under way, (n, d): they are taken off what remains, believed to come out as
+                expected, and one of them may be the incumbent
     penalty     outside the gate, the slack times this is taken off: a search that knows of no
                 constraint ends at the edge.  `optimize_eic` searches better
 
@@ -91,17 +95,29 @@ class LogExpectedImprovementCost(AnalyticAcquisitionFunction):
         posterior_transform: PosteriorTransform | None = None,
         maximize: bool = True,
         penalty: float = 100.0,
+        X_pending: Tensor | None = None,
     ) -> None:
         super().__init__(model=model, posterior_transform=posterior_transform)
-        if X_baseline.ndim != 2 or not len(X_baseline):
-            shape = tuple(X_baseline.shape)
-            raise ConfigError(f"X_baseline: need the points tried so far, (n, d), got {shape}")
+        _check_baseline(X_baseline)
         self.sign = 1.0 if maximize else -1.0
-        self.threshold = gate(remaining)
         self.penalty = penalty
+        gate(remaining)  # or it complains
+        self.remaining = remaining
+        self.register_buffer("X_baseline", X_baseline)
+        self.set_X_pending(X_pending)
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        """What `optimize_acqf` calls between the points of a batch."""
+        # Past the analytic parent, which knows nothing of pending points.
+        AcquisitionFunction.set_X_pending(self, X_pending)
+        tried, under_way = self.X_baseline, 0
         with torch.no_grad():
-            best = self._posterior(X_baseline.unsqueeze(-2))[0].max(dim=0)
-        self.register_buffer("X_incumbent", X_baseline[best.indices].unsqueeze(0))
+            if self.X_pending is not None:
+                self.register_buffer("pending_noise", self.noise_variance(self.X_pending))
+                tried, under_way = torch.cat([tried, self.X_pending]), len(self.X_pending)
+            best = self._posterior(tried.unsqueeze(-2))[0].max(dim=0)
+        self.threshold = gate(max(1, self.remaining - under_way))
+        self.register_buffer("X_incumbent", tried[best.indices].unsqueeze(0))
         self.register_buffer("best_f", best.values)
 
     @t_batch_mode_transform(expected_q=1)
@@ -122,9 +138,39 @@ class LogExpectedImprovementCost(AnalyticAcquisitionFunction):
     def _posterior(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean, turned to be maximised, and sd: (..., 1, d) -> (...)."""
         self.to(X)
+        pending = self.X_pending
+        if pending is not None:
+            X = torch.cat([X, pending.to(X).expand(*X.shape[:-2], -1, -1)], dim=-2)
         posterior = self.model.posterior(X, posterior_transform=self.posterior_transform)
         mean, variance = posterior.mean[..., 0, 0], posterior.variance[..., 0, 0]
+        if pending is not None:
+            variance = variance - self._explained(posterior.distribution.covariance_matrix)
         return self.sign * mean, variance.clamp_min(1e-12).sqrt()
+
+    def _explained(self, cov: Tensor) -> Tensor:
+        """The variance at the first point that results at the others will take away.
+
+        Its mean they leave where it is: they are believed to come out as expected.
+        """
+        shared = cov[..., 1:, :1]
+        results = cov[..., 1:, 1:] + torch.diag(self.pending_noise)
+        return (shared * torch.linalg.solve(results, shared)).sum(dim=(-2, -1))
+
+    def noise_variance(self, X: Tensor) -> Tensor:
+        """Of one observation at each of the points, (n, d) -> (n,)."""
+        latent, observed = (
+            self.model.posterior(
+                X, observation_noise=n, posterior_transform=self.posterior_transform
+            )
+            for n in (False, True)
+        )
+        return (observed.variance - latent.variance).clamp(min=0.0).squeeze(-1)
+
+
+def _check_baseline(X_baseline: Tensor) -> None:
+    if X_baseline.ndim != 2 or not len(X_baseline):
+        shape = tuple(X_baseline.shape)
+        raise ConfigError(f"X_baseline: need the points tried so far, (n, d), got {shape}")
 
 
 @acqf_input_constructor(LogExpectedImprovementCost)
@@ -133,14 +179,19 @@ def _inputs_from_ax(
     training_data: Any,
     budget: int,
     posterior_transform: PosteriorTransform | None = None,
+    X_pending: Tensor | None = None,
+    constraints: Any = None,
 ) -> dict[str, Any]:
     """What Ax calls, with `botorch_acqf_options={"budget": ...}`; each observation has cost one."""
+    if constraints:
+        raise ConfigError(f"constraints: EIC knows none on outcomes, got {len(constraints)}")
     data = training_data if hasattr(training_data, "X") else next(iter(training_data.values()))
     return {
         "model": model,
         "X_baseline": data.X,
         "remaining": max(1, budget - len(data.X)),
         "posterior_transform": posterior_transform,
+        "X_pending": X_pending,
     }
 
 
@@ -164,19 +215,26 @@ def optimize_eic(
     there is always an answer: where nothing new is worth its cost, it is the incumbent again.
     `merge` also takes a tried point again in place of a new one that the posterior can't tell from
     it.
+
+    Points of `X_baseline` outside of `bounds` inform the model, but can't be tried again: none of
+    them is a candidate, or the incumbent.  Where all are outside, the incumbent is the point with
+    the best posterior mean among those that the search begins with.
     """
-    acqf = LogExpectedImprovementCost(model, X_baseline, remaining, posterior_transform, maximize)
+    _check_baseline(X_baseline)
     bounds = bounds.to(X_baseline)
     seed = int(torch.randint(2**31, (1,))) if seed is None else seed
     generator = torch.Generator().manual_seed(seed)
-    pool = _Pool(acqf, torch.cat([X_baseline, _everywhere(bounds, raw_samples, generator)]))
+    tried, fresh = _inside(bounds, X_baseline), _everywhere(bounds, raw_samples, generator)
+    at_hand = tried if len(tried) else fresh
+    acqf = LogExpectedImprovementCost(model, at_hand, remaining, posterior_transform, maximize)
+    pool = _Pool(acqf, torch.cat([tried, fresh]))
     pool.add(_around(pool.apart(8, bounds), bounds, raw_samples // 2, generator))
     top = _climb(acqf, bounds, pool.apart(num_restarts, bounds))
     pool.add(top)
     if bool((acqf.gate(top) < _EDGE).any()):
         pool.add(_climb_within(acqf, bounds, pool.apart(4, bounds)))
     candidate, value = pool.best(1), pool.feasible_values.max()
-    same = _same_point(acqf, candidate, X_baseline, bounds, remaining) if merge else None
+    same = _same_point(acqf, candidate, tried, bounds, remaining) if merge else None
     if same is None:
         return candidate, value
     return same, acqf(same)[0].detach()
@@ -205,7 +263,8 @@ class _Pool:
     def apart(self, count: int, bounds: Tensor) -> Tensor:
         """The best of different places, half of them far apart: no hill is to take them all."""
         X = self.best(len(self.X))
-        unit = (X - bounds[0]) / (bounds[1] - bounds[0])
+        width = bounds[1] - bounds[0]
+        unit = (X - bounds[0]) / width.where(width > 0, torch.ones_like(width))
         chosen, nearest = [0], torch.cdist(unit, unit[:1], p=torch.inf)[:, 0]
         for radius, limit in ((0.3, count // 2), (0.05, count), (0.0, count)):
             while len(chosen) < limit and bool((nearest > radius).any()):
@@ -213,6 +272,12 @@ class _Pool:
                 here = torch.cdist(unit, unit[chosen[-1:]], p=torch.inf)[:, 0]
                 nearest = torch.minimum(nearest, here)
         return X[chosen]
+
+
+def _inside(bounds: Tensor, X: Tensor) -> Tensor:
+    """The points within the bounds, where rounding does not count."""
+    nearest = X.clamp(bounds[0], bounds[1])
+    return nearest[((nearest - X).abs() <= _ROUNDING * (bounds[1] - bounds[0])).all(dim=-1)]
 
 
 def _everywhere(bounds: Tensor, count: int, generator: torch.Generator) -> Tensor:
@@ -292,11 +357,7 @@ def _same_point(
     pairs = torch.stack([tried, candidate.expand_as(tried)], dim=-2)
     with torch.no_grad():
         both = acqf.model.posterior(pairs, posterior_transform=transform)
-        here = acqf.model.posterior(candidate, posterior_transform=transform)
-        seen = acqf.model.posterior(
-            candidate, observation_noise=True, posterior_transform=transform
-        )
-        noise = (seen.variance - here.variance).clamp(min=0.0).squeeze()
+        noise = acqf.noise_variance(candidate)
         mean, cov = both.mean.squeeze(-1), both.distribution.covariance_matrix
         variance = cov[:, 0, 0] + cov[:, 1, 1] - 2.0 * cov[:, 0, 1]
         apart = (mean[:, 0] - mean[:, 1]) ** 2 + variance.clamp(min=0.0)

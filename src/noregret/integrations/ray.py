@@ -1,9 +1,16 @@
-"""EIC as a Ray Tune searcher: `tune.TuneConfig(search_alg=NoRegretSearch(), num_samples=100)`."""
+"""A searcher for Ray Tune: `tune.TuneConfig(search_alg=NoRegretSearch(), num_samples=100)`.
+
+Its policy is the library's default, IDS: information-directed sampling within the gate of EIC.
+"""
 
 from __future__ import annotations
 
+import copy
+import math
 import pickle
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 from noregret.decision import Best, Trial
@@ -15,20 +22,23 @@ from noregret.policies import Policy
 from noregret.space import Categorical, Float, Int, Parameter, Scalar, Space
 
 try:
+    from ray import cloudpickle
     from ray.tune.result import DEFAULT_METRIC
     from ray.tune.search import Searcher, sample
-    from ray.tune.search.variant_generator import parse_spec_vars
-    from ray.tune.utils.util import flatten_dict, unflatten_dict
+    from ray.tune.search.variant_generator import assign_value, parse_spec_vars
 except ImportError as error:
     raise MissingExtraError("ray", "ray[tune]") from error
 
 Config = dict[str, Any]
+Path = tuple[Any, ...]  # the keys, and in lists the indices, that lead to a value
+
+_IN_TUNE = "in the TuneConfig, which Tune hands on only beside a param_space"
 
 
 class NoRegretSearch(Searcher):
     """Suggests configurations so that little is lost on the way.
 
-    space    a dict of Tune's search spaces; as a rule it comes from the Tuner's `param_space`
+    space    a dict of Tune's search spaces and constants; as a rule the Tuner's `param_space`
     metric, mode   what the trials report, "min" or "max"; as a rule from the TuneConfig
     budget   trials that will be run; as a rule from the TuneConfig's `num_samples`
     points_to_evaluate   configurations to try first
@@ -55,49 +65,52 @@ class NoRegretSearch(Searcher):
         self._budget = budget
         self._first = list(points_to_evaluate)
         self._settings: dict[str, Any] = {"policy": policy, "seed": seed, "n0": n0, "model": model}
-        self._domains: dict[str, sample.Domain] = {}
+        self._own_space = None if space is None else _TuneSpace(space)
+        self._space = self._own_space
         self._optimizer: Optimizer | None = None
-        self._trials: dict[str, Trial] = {}  # those that are running
+        self._trials: dict[str, Trial] = {}  # those that are running, or failed and may run again
+        self._last: dict[str, float] = {}  # what the running ones have reported last
         self._results = Results()
-        if space is not None:
-            self._set_up(space)
 
     # -- what Tune calls ---------------------------------------------------------------------------
 
     def set_search_properties(
         self, metric: str | None, mode: str | None, config: Config, **spec: Any
     ) -> bool:
+        """What the Tuner knows, where it was not given; False if a space was."""
         if self._optimizer is not None:
             return False
-        self._metric = metric or self._metric
-        self._mode = mode or self._mode
+        self._metric = self._metric or metric
+        self._mode = self._mode or mode
         samples = spec.get("num_samples", -1)
         if self._budget is None and samples > 0:
             self._budget = samples
-        self._set_up(config)
-        return True
+        space = self._own_space or _TuneSpace(config, constants=False)
+        self._optimizer, self._space = self._set_up(space), space
+        return self._own_space is None
 
     def suggest(self, trial_id: str) -> Config:
-        optimizer = self._ready()
-        if self._first:
-            trial = optimizer.adopt(self._encoded(self._first.pop(0)))
-        else:
-            trial = optimizer.ask()
+        optimizer, space = self._ready()
+        first = space.point(self._first.pop(0)) if self._first else None
+        trial = optimizer.ask() if first is None else optimizer.adopt(first)
         self._trials[trial_id] = trial
-        return self._decoded(trial.params)
+        return space.config(trial.params)
+
+    def on_trial_result(self, trial_id: str, result: Config) -> None:
+        if trial_id in self._trials and self.metric in result:
+            self._last[trial_id] = result[self.metric]
 
     def on_trial_complete(
         self, trial_id: str, result: Config | None = None, error: bool = False
     ) -> None:
-        trial = self._trials.pop(trial_id, None)
+        trial, last = self._trials.get(trial_id), self._last.pop(trial_id, None)
         if trial is None:
             return
-        raw = None if error or result is None else result.get(self.metric)
-        value = self._results.value_of(trial.params, None if raw is None else float(raw))
-        if value is None:
-            self._ready().abandon(trial)
-        else:
-            self._ready().tell(trial, value)
+        if not error:  # or it may run again, by the same name: Tuner.restore(resume_errored=True)
+            del self._trials[trial_id]
+        # Of a trial that is stopped while it pauses, Tune does not repeat the result here.
+        raw = None if error else (result or {}).get(self.metric, last)
+        self._finish(trial, None if raw is None else float(raw))
 
     def add_evaluated_point(
         self,
@@ -108,14 +121,15 @@ class NoRegretSearch(Searcher):
         intermediate_values: list[float] | None = None,
     ) -> None:
         """A result that was known before; it costs no budget."""
-        point = self._encoded(parameters)
+        optimizer, space = self._ready()
+        point = space.point(parameters)
         known = self._results.value_of(point, None if error else value)
         if known is not None:
-            self._ready().observe(point, known)
+            optimizer.observe(point, known)
 
     def save(self, checkpoint_path: str) -> None:
         with open(checkpoint_path, "wb") as file:
-            pickle.dump(self.__dict__, file)
+            cloudpickle.dump(self.__dict__, file)  # choices and constants may be functions
 
     def restore(self, checkpoint_path: str) -> None:
         with open(checkpoint_path, "rb") as file:
@@ -125,8 +139,9 @@ class NoRegretSearch(Searcher):
 
     def best(self) -> Best:
         """The configuration with the best posterior mean, never just the luckiest result."""
-        best = self._ready().best()
-        return Best(**vars(best) | {"params": self._decoded(best.params)})
+        optimizer, space = self._ready()
+        best = optimizer.best()
+        return Best(**vars(best) | {"params": space.config(best.params)})
 
     def explain(self, trial_id: str) -> str:
         """Why this trial, while it runs."""
@@ -136,39 +151,100 @@ class NoRegretSearch(Searcher):
 
     # -- within ------------------------------------------------------------------------------------
 
-    def _set_up(self, space: Config) -> None:
+    def _ready(self) -> tuple[Optimizer, _TuneSpace]:
+        """Set up, at the latest now: Tune does not call us where its param_space is empty."""
+        if self._space is None:
+            raise ConfigError("space: need one, here or as param_space of the Tuner")
+        if self._optimizer is None:
+            self._optimizer = self._set_up(self._space)
+        return self._optimizer, self._space
+
+    def _set_up(self, space: _TuneSpace) -> Optimizer:
         if self._budget is None:
-            raise ConfigError("budget: need one, here or as num_samples of the TuneConfig")
+            raise ConfigError(f"budget: need one, here or as num_samples {_IN_TUNE}")
         if self._mode not in ("min", "max"):
-            raise ConfigError(f"mode: need 'min' or 'max', got {self._mode!r}")
-        self._metric = self._metric or DEFAULT_METRIC
-        _, domains, grids = parse_spec_vars(flatten_dict(space, prevent_delimiter=True))
-        if grids or not domains:
+            raise ConfigError(f"mode: need 'min' or 'max', here or {_IN_TUNE}, got {self._mode!r}")
+        if not isinstance(self._metric, str):
             raise ConfigError(
-                f"space: need Tune's search spaces, and no grid_search, got {space!r}"
+                f"metric: need one, here or {_IN_TUNE}, got {self._metric!r}"
+                f" (what a trainable returns without a name is {DEFAULT_METRIC!r})"
             )
-        self._domains = {"/".join(path): domain for path, domain in domains}
-        self._optimizer = Optimizer(
-            Space({name: _parameter(name, domain) for name, domain in self._domains.items()}),
+        return Optimizer(
+            space.space,
             self._budget,
             direction="maximize" if self._mode == "max" else "minimize",
             **self._settings,
         )
 
-    def _ready(self) -> Optimizer:
-        if self._optimizer is None:
-            raise ConfigError("space: need one, here or as param_space of the Tuner")
-        return self._optimizer
+    def _finish(self, trial: Trial, raw: float | None) -> None:
+        optimizer, _ = self._ready()
+        resumed = trial not in optimizer.pending
+        if resumed and (raw is None or math.isnan(raw)):
+            return  # it failed again, and counts as it did
+        value = self._results.value_of(trial.params, raw)
+        if value is None:
+            optimizer.abandon(trial)
+            return
+        if resumed:
+            self._optimizer = optimizer = _retold(optimizer, trial, value)
+        optimizer.tell(trial, value)
 
-    def _decoded(self, params: Mapping[str, Scalar]) -> Config:
+
+def _retold(optimizer: Optimizer, trial: Trial, value: float) -> Optimizer:
+    """The same history, but with this value for the trial where it was told another one."""
+    again = Optimizer.from_spec(optimizer.spec(), policy=optimizer.policy)
+    for event in optimizer.events:
+        is_it = event["kind"] == "told" and event["number"] == trial.number
+        again.apply(event | {"value": value} if is_it else event)
+    return again
+
+
+class _TuneSpace:
+    """Tune's search space, of nested dicts and lists: a configuration is a point of `space`.
+
+    Without `constants` its configurations leave out what is constant, where Tune has it anyway.
+    """
+
+    def __init__(self, config: Config, constants: bool = True) -> None:
+        _, domains, grids = parse_spec_vars(config)
+        if grids:
+            name = _name(grids[0][0])
+            raise ConfigError(f"{name}: this search space (grid_search) has no match; choice has")
+        if not domains:
+            raise ConfigError(f"space: need Tune's search spaces, got {config!r}")
+        self.domains: dict[str, tuple[Path, sample.Domain]] = {
+            _name(path): (path, domain) for path, domain in domains
+        }
+        if len(self.domains) < len(domains):
+            raise ConfigError(f"space: two parameters have the same name, {list(self.domains)!r}")
+        self.space = Space({name: _parameter(name, d) for name, (_, d) in self.domains.items()})
+        self.frame = config if constants else {path[0]: config[path[0]] for path, _ in domains}
+
+    def config(self, params: Mapping[str, Scalar]) -> Config:
         """As Tune wants it: nested, and with the choices themselves."""
-        flat = {name: _outside(self._domains[name], value) for name, value in params.items()}
-        nested: Config = unflatten_dict(flat)
-        return nested
+        config = copy.deepcopy(self.frame)
+        for name, (path, domain) in self.domains.items():
+            assign_value(config, path, _outside(domain, params[name]))
+        return config
 
-    def _encoded(self, config: Config) -> dict[str, Scalar]:
-        flat = flatten_dict(config)
-        return {name: _inside(name, d, flat.get(name)) for name, d in self._domains.items()}
+    def point(self, config: Config) -> dict[str, Scalar]:
+        return {
+            name: _inside(name, domain, _value(config, name, path))
+            for name, (path, domain) in self.domains.items()
+        }
+
+
+def _name(path: Path) -> str:
+    return "/".join(map(str, path))
+
+
+def _value(config: Config, name: str, path: Path) -> Any:
+    if name in config:  # also where it is flat, as Tune's reports are
+        return config[name]
+    try:
+        return reduce(getitem, path, config)
+    except (KeyError, IndexError, TypeError):
+        raise ConfigError(f"{name}: no value in {config!r}") from None
 
 
 def _parameter(name: str, domain: sample.Domain) -> Parameter:
@@ -179,6 +255,7 @@ def _parameter(name: str, domain: sample.Domain) -> Parameter:
     log = isinstance(sampler, sample.LogUniform)
     uniform = isinstance(sampler, sample.Uniform)
     if isinstance(domain, sample.Categorical) and uniform:
+        _refuse_spaces_within(name, domain.categories)
         return Categorical(range(len(domain.categories)))
     if isinstance(domain, sample.Integer) and (log or uniform) and step in (None, 1):
         return Int(domain.lower, domain.upper - 1, log)  # Tune leaves the upper end out
@@ -188,6 +265,12 @@ def _parameter(name: str, domain: sample.Domain) -> Parameter:
         return Float(domain.lower, domain.upper, log, step)
     kind = f"{type(domain).__name__} with {type(domain.get_sampler()).__name__}"
     raise ConfigError(f"{name}: this search space ({kind}, {domain.domain_str}) has no match here")
+
+
+def _refuse_spaces_within(name: str, choices: Sequence[Any]) -> None:
+    _, *unresolved = parse_spec_vars(dict(enumerate(choices)))
+    if any(unresolved):
+        raise ConfigError(f"{name}: a choice may not hold search spaces, got {choices!r}")
 
 
 def _outside(domain: sample.Domain, value: Scalar) -> Any:

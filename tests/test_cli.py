@@ -18,6 +18,7 @@ import pytest
 import noregret as nr
 from noregret.cli import main
 from noregret.report import age
+from noregret.tuning import load
 
 SPACE = {
     "parameters": [
@@ -352,6 +353,13 @@ def test_tune_a_file_with_classes_and_processes_of_its_own(
 ) -> None:
     (tmp_path / f"full_{name}.py").write_text(FULL)
     assert "best: {" in shell("tune", f"full_{name}.py:{name}", "--budget", 2)
+
+
+def test_a_file_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "half.py").write_text("x = 1\nraise ZeroDivisionError")
+    with pytest.raises(ZeroDivisionError):
+        load(str(tmp_path / "half.py"))
+    assert "half" not in sys.modules
 
 
 def test_where_nothing_can_be_written_is_said_in_a_line(shell: Any) -> None:

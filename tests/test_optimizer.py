@@ -449,6 +449,8 @@ def test_thousands_of_replicates_stay_cheap_and_flat() -> None:
         ({"design": None}, "design: need .* got None"),
         ({"design": 5}, "design: need .* got 5"),
         ({"design": [1]}, "design: .* got 1"),
+        ({"design": {"x": 1}}, "design: need .* got"),
+        ({"design": "grid", "n0": 10**13}, "n0: need at most 1000000, got 10000000000000"),
         ({"design": "spiral"}, "design: need .* got 'spiral'"),
         ({"model": "paper"}, "model: need a Model, got 'paper'"),
         ({"model": nr.Model.fixed(SE((0.1, 0.2)), 0.1)}, "2"),  # of one column
@@ -480,8 +482,10 @@ def test_a_trial_that_its_owner_changed_is_still_known() -> None:
     trial.params["y"] = 77
     opt.tell(trial, 1.0)
     assert opt.history()[0].params == given
+    assert opt.trials[0].params == given
+    opt.observe(given, 2.0)
     opt.history()[0].params.clear()
-    assert opt.history()[0].params == given
+    assert [row.params for row in opt.history()] == [given, given]
     stranger = nr.Optimizer(PLAIN, 10, seed=9).ask()
     with pytest.raises(nr.UnknownTrialError, match="another optimiser"):
         opt.tell(stranger, 1.0)
@@ -510,13 +514,14 @@ def test_a_landscape_of_no_points() -> None:
 
 def test_weights_and_errors_at_the_edge_of_what_is_allowed() -> None:
     opt = nr.Optimizer(LINE, 20)
-    for count in (1e-320, 0.0, -1.0):
+    for count in (0.0, -1.0):
         with pytest.raises(nr.DataError, match="count: need a positive number"):
             opt.observe({"x": 0.5}, 1.0, count=count)
     for sem in (1e100, 1e-100, 1.0):  # at one point, however they come
         opt.observe({"x": 0.5}, 1.0, sem=sem)
-    for count in (1e-100, 1e100, 1.0):
+    for count in (1e-320, 1e100, 1.0):
         opt.observe({"x": 0.7}, 2.0, count=count)
+    opt.observe({"x": 0.8}, 2.0, count=1e-320)
     best = opt.best()
     assert np.isfinite([best.mean, best.low, best.high]).all()
     assert np.isfinite(opt.predict({"x": 0.1})).all()

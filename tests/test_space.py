@@ -534,3 +534,4 @@ def test_infinity_is_out_of_bounds_in_any_precision(kind: type[np.floating]) -> 
             Float(0, 1, step=number)
     assert Float(0, 1e5).validate(kind(0.5)) == 0.5
     assert Int(0, 10).validate(kind(3.0)) == 3
+    assert Float(0, 0.3).validate(kind(0.3)) == pytest.approx(0.3, rel=1e-3)  # rounded beyond it

@@ -906,8 +906,12 @@ def test_a_batch_is_as_long_as_the_budget_allows(tmp_path: Path) -> None:
     with Study.open(tmp_path / "s.db", "s", **SETTINGS | {"budget": 3}) as study:
         trials = study.ask(5, key="k", within_budget=True)
         assert [trial.number for trial in trials] == [0, 1, 2]
-        assert study.ask(5, key="k", within_budget=True) == trials  # the answer went lost
-        assert len(study.pending) == 3
+        trials[0].params.clear()  # its owner's business
+        again = study.ask(5, key="k", within_budget=True)  # the answer went lost
+        assert [trial.number for trial in again] == [0, 1, 2]
+        assert again[0].params == study.history()[0].params != {}
+        study.tell(trials[0], 1.0)
+        assert len(study.pending) == 2
         with pytest.raises(nr.BudgetError):
             study.ask(5, within_budget=True)
         assert len(study.ask(np.int64(2))) == 2  # type: ignore[call-overload]

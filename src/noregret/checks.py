@@ -29,7 +29,7 @@ def checked_result(value: object, sem: object, count: object) -> tuple[float, fl
     if error is not None and not error >= LEAST_SCALE:
         raise DataError(f"sem: need a positive standard error, got {sem!r}")
     weight = _finite("count", count)
-    if not weight >= LEAST_SCALE:
+    if not weight > 0:
         raise DataError(f"count: need a positive number of evaluations, got {count!r}")
     return number, error, weight
 

@@ -316,10 +316,10 @@ class Postgres:
 
 def parse(url: str | Path) -> Backend:
     """The database that `url` names. No message repeats it: it may hold a password."""
-    if not isinstance(url, str | Path):
+    if not isinstance(url, str | os.PathLike):
         raise ConfigError(f"the storage is neither a path nor a database URL, but {type(url)}")
     text = str(url)
-    if isinstance(url, Path) or not re.match(r"[A-Za-z][\w+.-]+:", text):
+    if isinstance(url, os.PathLike) or not re.match(r"[A-Za-z][\w+.-]+:", text):
         return SQLite(Path(text).expanduser())
     try:
         parsed = sa.make_url(text)

@@ -23,7 +23,7 @@ from noregret.numerics import Array, Factor
 
 _BLOCK = 2**15  # numbers that are worked on at a time: what fits a cache, and needs no fresh memory
 _LOUD = 1e6  # noise variance (unit signal) from which on C - D would cancel what is left of K
-_DEAF = 1e30  # more would tell as little, and its square must not overflow
+_DEAF = 1e150  # more would tell as little, and overflow
 _TINY = 1e-14  # least posterior variance (unit signal): rounding may take it below zero
 
 

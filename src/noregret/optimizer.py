@@ -15,7 +15,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from noregret.checks import checked_result, plain, whole
+from noregret.checks import LEAST_SCALE, checked_result, plain, whole
 from noregret.deciding import Situation, draw
 from noregret.decision import Best, Decision, Landscape, Row, Trial, number_of
 from noregret.errors import (
@@ -30,7 +30,7 @@ from noregret.kernels import Kernel
 from noregret.numerics import Array
 from noregret.policies import EIC, Policy, make_policy
 from noregret.space import Scalar, Space
-from noregret.start import Start, checked_design
+from noregret.start import Start, checked_design, checked_n0
 from noregret.surrogate import Surrogate, Told
 from noregret.theory import noise_ratio, omega_scale
 from noregret.threads import one_thread
@@ -50,6 +50,10 @@ class _Record:
     value: float | None = None
     sem: float | None = None
     count: float | None = None
+
+    def again(self) -> Trial:
+        """The trial as it was asked, whatever became of the one that was handed out."""
+        return replace(self.trial, params=dict(self.params))
 
 
 class Optimizer:
@@ -90,7 +94,7 @@ class Optimizer:
             raise ConfigError(f"direction: need 'maximize' or 'minimize', got {direction!r}")
         self.direction = direction
         self.model = _checked_model(space, Model() if model is None else model)
-        n0 = None if n0 is None else whole("n0", n0, least=1)
+        n0 = None if n0 is None else checked_n0(n0)
         self._start = Start(space, self.budget, checked_design(space, design), n0, self.seed)
         self._sign = 1.0 if direction == "maximize" else -1.0
         self._records: list[_Record] = []
@@ -231,12 +235,12 @@ class Optimizer:
 
     @property
     def trials(self) -> list[Trial]:
-        return [record.trial for record in self._records]
+        return [record.again() for record in self._records]
 
     @property
     def pending(self) -> list[Trial]:
         """Asked, and neither told nor abandoned."""
-        return [record.trial for record in self._waiting.values()]
+        return [record.again() for record in self._waiting.values()]
 
     @property
     def observations(self) -> int:
@@ -293,7 +297,7 @@ class Optimizer:
             )
             for r in self._records
         ]
-        return [*self._rows, *own]
+        return [*(replace(row, params=dict(row.params)) for row in self._rows), *own]
 
     def copy(self) -> Optimizer:
         """The same state; what happens to one of them does not change the other."""
@@ -438,7 +442,8 @@ class Optimizer:
 
     def _learn(self, x: Array, event: Event) -> tuple[float, float | None, float]:
         value, sem, count = checked_result(event["value"], event["sem"], event["count"])
-        told = Told(x, self._sign * value, count, None if sem is None else sem**2)
+        variance = None if sem is None else sem**2
+        told = Told(x, self._sign * value, max(count, LEAST_SCALE), variance)
         self._surrogate = self._surrogate.learn(told)
         return value, sem, count
 
@@ -481,6 +486,10 @@ class Optimizer:
         )
 
     # -- small things ------------------------------------------------------------------------------
+
+    def _handed_out(self, number: int) -> Trial:
+        """The very object, which its owner may change and still tell."""
+        return self._records[number].trial
 
     def _record(self, trial: Trial | int) -> _Record:
         number = number_of(trial)

@@ -133,18 +133,19 @@ class Float(Parameter):
         return "continuous" if self.step is None else "ordered"
 
     def validate(self, value: object, name: str = "value") -> float:
-        value = _widened(value)
-        if not (_is_real(value) and self._contains(value)):
+        number = _widened(value)
+        if not (_is_real(number) and self._contains(number, _rounding(value))):
             within = f"[{self.low!r}, {self.high!r}]"
             raise SpaceError(f"{name}: must be a number in {within}, got {value!r}")
-        inside = min(max(float(value), self.low), self.high)
+        inside = min(max(float(number), self.low), self.high)
         return inside if self.step is None else self._value(self._index(inside))
 
-    def _contains(self, value: Any) -> bool:
+    def _contains(self, value: Any, rounding: float) -> bool:
         # What a caller computed may miss a bound by rounding; on a log scale a small bound is
         # small in its own right, so the slack is relative to the bound and not to the range.
         below = BOUND_TOLERANCE * (self.low if self.log else self.high - self.low)
         above = BOUND_TOLERANCE * (self.high if self.log else self.high - self.low)
+        below, above = below + rounding * abs(self.low), above + rounding * abs(self.high)
         return bool(self.low - below <= value <= self.high + above)
 
     def _value(self, k: int) -> float:
@@ -310,8 +311,13 @@ def _is_scalar(value: object) -> bool:
 
 
 def _widened(value: object) -> object:
-    """In double precision: beside a narrow one, numpy would narrow the bounds to infinity."""
+    """In double precision: beside a narrow number, numpy would narrow the bounds to infinity."""
     return float(value) if isinstance(value, np.floating) else value
+
+
+def _rounding(value: object) -> float:
+    """The relative error of a number by its type; a double's own counts for nothing here."""
+    return float(np.finfo(type(value)).eps) if isinstance(value, np.floating) else 0.0
 
 
 def _finite(owner: str, field: str, value: object) -> float:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from noregret import design as designs
+from noregret.checks import whole
 from noregret.errors import ConfigError, SpaceError
 from noregret.numerics import Array
 from noregret.space import Scalar, Space
@@ -86,13 +87,20 @@ def checked_design(space: Space, design: object) -> str | list[dict[str, Scalar]
     """A name, or points in canonical values."""
     if isinstance(design, str) and design in DESIGNS:
         return design
-    if isinstance(design, str) or not isinstance(design, Sequence):
+    if isinstance(design, str | Mapping) or not isinstance(design, Iterable):
         names = ", ".join(DESIGNS)
         raise ConfigError(f"design: need {names} or a list of points, got {design!r}")
     try:
         return [space.validate(point) for point in design]
     except SpaceError as error:
         raise SpaceError(f"design: {error}") from None
+
+
+def checked_n0(n0: object) -> int:
+    size = whole("n0", n0, least=1)
+    if size > _LARGE:
+        raise ConfigError(f"n0: need at most {_LARGE}, got {n0!r}")
+    return size
 
 
 def _usual_size(budget: int, dim: int) -> int:

@@ -284,7 +284,7 @@ class Study:
         event = self._record(lambda optimizer: optimizer.adopt(params, decision))
         assert event is not None
         number: int = event.body["number"]
-        return self._look(lambda optimizer: optimizer.trials[number])
+        return self._look(lambda optimizer: optimizer._handed_out(number))
 
     def abandon(self, trial: Trial | int) -> None:
         """This result will never come: stop counting on it. Should it come, tell it."""
@@ -434,7 +434,7 @@ class Study:
                 with suppress(_Overtaken):
                     event = self._append(state, proposal, key)
                     number: int = event.body["number"]
-                    return self._adopt(state, event).trials[number]
+                    return self._adopt(state, event)._handed_out(number)
 
     def _record(
         self,

@@ -51,7 +51,11 @@ def load(place: str) -> Task:
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.resolve().parent))  # what lies beside a script can be imported
     sys.modules[known_as] = module  # dataclasses look there
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[known_as]  # half of it is no module
+        raise
     space, objective = getattr(module, "space", None), getattr(module, name, None)
     if not isinstance(space, Space):
         raise ConfigError(f"{file}: need `space`, a noregret.Space, got {space!r}")

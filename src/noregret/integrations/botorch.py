@@ -144,6 +144,9 @@ class LogExpectedImprovementCost(AnalyticAcquisitionFunction):
         posterior = self.model.posterior(X, posterior_transform=self.posterior_transform)
         mean, variance = posterior.mean[..., 0, 0], posterior.variance[..., 0, 0]
         if pending is not None:
+            if not hasattr(posterior, "distribution"):
+                kind = type(posterior).__name__
+                raise ConfigError(f"X_pending: needs a Gaussian posterior, the model's is a {kind}")
             variance = variance - self._explained(posterior.distribution.covariance_matrix)
         return self.sign * mean, variance.clamp_min(1e-12).sqrt()
 

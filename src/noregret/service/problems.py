@@ -16,6 +16,7 @@ from noregret.errors import NoRegretError
 
 MAX_DETAIL = 1000  # characters; a message may repeat what it complains about
 RETRY_SECONDS = 1
+BUG = "a bug of the service; its log has more"
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -84,7 +85,7 @@ async def _http(request: Request, error: Exception) -> Response:
 
 async def _bug(request: Request, error: Exception) -> Response:
     """The traceback goes to the log, not to the client."""
-    return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "a bug of the service; its log has more")
+    return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, BUG)
 
 
 def _fault(fault: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ events are read).
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from functools import partial
@@ -18,14 +19,17 @@ from typing import Any, ParamSpec, TypeVar
 from anyio import CapacityLimiter, to_thread
 
 from noregret.decision import Trial
-from noregret.errors import UnknownTrialError
+from noregret.errors import NoRegretError, UnknownTrialError
 from noregret.journal import Journal, StudyInfo
+from noregret.service.problems import BUG
 from noregret.service.schema import Summary
 from noregret.study import Snapshot, Study
 
 # The journal has 15 connections; an ask on PostgreSQL holds one while it thinks.
 VERBS, ASKS, LOOKS, OPENS = 8, 2, 2, 1
 MOST_OPEN = 256  # studies; an idle one takes a few MB, and a fraction of a second to open again
+
+_log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -131,8 +135,11 @@ class Rooms:
         try:
             room = await self.room(info.name)
             return (await room.look(Summary.of))[1]
-        except Exception as error:  # noqa: BLE001 (one study must not hide all the others)
-            return Summary.unreadable(info, error)
+        except NoRegretError as error:
+            return Summary.unreadable(info, str(error))
+        except Exception:  # noqa: BLE001 (one study must not hide all the others)
+            _log.exception("the summary of %r", info.name)
+            return Summary.unreadable(info, BUG)
 
     def _forget_if_failed(self, name: str, opening: asyncio.Future[Room]) -> None:
         if opening.cancelled() or opening.exception():

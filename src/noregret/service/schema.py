@@ -13,7 +13,6 @@ from fastapi import Header, Path, Query
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     Strict,
@@ -21,6 +20,7 @@ from pydantic import (
     StrictFloat,
     StrictInt,
     StrictStr,
+    model_validator,
 )
 
 from noregret import report
@@ -47,17 +47,9 @@ def _fits_a_path(name: str) -> str:
     return name
 
 
-def _no_integer(value: object) -> object:
-    """One that `Whole` has refused must not come in as the nearest float."""
-    if isinstance(value, int):
-        raise ValueError(f"an integer must lie within ±{MAX_SAFE}")
-    return value
-
-
 Word = Annotated[StrictStr, Field(max_length=1000)]
 Whole = Annotated[StrictInt, Field(ge=-MAX_SAFE, le=MAX_SAFE)]
-Fraction = Annotated[StrictFloat, BeforeValidator(_no_integer)]
-Scalar = StrictBool | Whole | Fraction | Word | None
+Scalar = StrictBool | Whole | StrictFloat | Word | None
 Choices = Annotated[list[Scalar], Field(max_length=MAX_CHOICES)]
 Params = Annotated[dict[Word, Scalar], Field(max_length=MAX_PARAMETERS)]
 NewName = Annotated[
@@ -92,12 +84,20 @@ class ParameterIn(_Request):
 
     name: Annotated[Word, Field(min_length=1)]
     type: Literal["float", "int", "categorical", "ordinal"]
-    low: Whole | Fraction | None = None
-    high: Whole | Fraction | None = None
+    low: Whole | StrictFloat | None = None
+    high: Whole | StrictFloat | None = None
     log: StrictBool | None = None
-    step: Whole | Fraction | None = None
+    step: Whole | StrictFloat | None = None
     choices: Choices | None = None
     values: Choices | None = None
+
+    @model_validator(mode="after")
+    def _has_integers_that_every_reader_keeps(self) -> Self:
+        """One that `Whole` refuses has come in as the nearest float, which may be another."""
+        bounds = [bound for bound in (self.low, self.high) if bound is not None]
+        if self.type == "int" and any(abs(bound) > MAX_SAFE for bound in bounds):
+            raise ValueError(f"the bounds of an int must lie within ±{MAX_SAFE}")
+        return self
 
 
 class SpaceIn(_Request):
@@ -226,8 +226,8 @@ class Summary(BaseModel):
         )
 
     @classmethod
-    def unreadable(cls, info: StudyInfo, error: Exception) -> Self:
-        return cls(name=info.name, updated=info.last, seq=info.events, error=str(error))
+    def unreadable(cls, info: StudyInfo, error: str) -> Self:
+        return cls(name=info.name, updated=info.last, seq=info.events, error=error)
 
 
 class Detail(Summary):

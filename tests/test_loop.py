@@ -3,7 +3,9 @@
 import itertools
 import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
 from multiprocessing import get_context
+from typing import Any
 
 import numpy as np
 import pytest
@@ -197,3 +199,48 @@ def test_workers_that_can_t_be(workers: int) -> None:
 def test_a_function_is_needed() -> None:
     with pytest.raises(nr.ConfigError, match="3"):
         nr.maximize(3, SPACE, 5)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Frozen(Exception):
+    code: int
+
+
+class HasOne(Exception):
+    result = "mine"
+
+
+@pytest.mark.parametrize("error", [Frozen(3), HasOne("mine")])
+def test_an_exception_stays_what_it_is(error: Exception) -> None:
+    def broken(params: dict[str, nr.Scalar]) -> float:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        nr.maximize(broken, SPACE, 5)
+    assert caught.value is error
+    assert getattr(error, "result", "mine") == "mine"
+
+
+def test_the_note_blames_no_trial_that_went_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    propose = nr.Optimizer.propose
+
+    def fails(optimizer: nr.Optimizer) -> dict[str, Any]:
+        if optimizer.asked == 3:
+            raise ZeroDivisionError
+        return propose(optimizer)
+
+    monkeypatch.setattr(nr.Optimizer, "propose", fails)
+    with pytest.raises(ZeroDivisionError) as caught:
+        nr.maximize(lambda params: 1.0, SPACE, 5)
+    assert "raised between two trials; the 3 results" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("workers", [2.5, True, "2", 0])
+def test_workers_are_counted(workers: Any) -> None:
+    with ThreadPoolExecutor(2) as pool, pytest.raises(nr.ConfigError, match="workers: need"):
+        nr.maximize(lambda params: 1.0, SPACE, 5, executor=pool, workers=workers)
+
+
+def test_workers_need_somewhere_to_work() -> None:
+    with pytest.raises(nr.ConfigError, match="workers: need an executor"):
+        nr.maximize(lambda params: 1.0, SPACE, 5, workers=4)

@@ -383,6 +383,51 @@ def test_what_the_service_says_is_shown(page: Page, service: Service) -> None:
     page.wait(lambda: "nobody" in page.text(".subtitle"))
 
 
+def test_what_is_to_be_tried_is_shown_in_full(page: Page, service: Service) -> None:
+    space = nr.Space({"n": nr.Int(16384, 99999), "x": nr.Float(1e9, 1e9 + 1)})
+    with Study.open(service.storage, "in full", space=space, budget=20) as study:
+        for _ in range(6):
+            trial = study.ask()
+            study.tell(trial, trial.params["n"] / 1e4 + trial.params["x"] - 1e9)
+        trial, best = study.ask(), study.best()
+    page.open("in full", f"#tell-{trial.number}")
+    pending = page.card("Pending trials").get_property("textContent")
+    for name, value in trial.params.items():
+        assert f"{name}\u00a0=\u00a0{value!r}" in pending
+    assert page.facts(".params")["n"] == str(best.params["n"])
+    along_x = page.card("What each parameter does").get_property("textContent")
+    assert f"the best point has {best.params['x']:.2e}".replace("e+09", "") in along_x
+
+
+def test_a_picture_that_fails_is_said_and_tried_again(page: Page) -> None:
+    page.open()
+    said = page.driver.execute_async_script(
+        """
+        const done = arguments[0], said = [];
+        const { Poll } = await import("/static/tools.js");
+        const show = () => {
+          if (said.length < 2) throw new Error("no picture");
+        };
+        const report = (error) => {
+          said.push(error ? error.message : "fine");
+          if (said.length < 3) setTimeout(() => poll.now());
+          else poll.stop(), done(said);
+        };
+        const poll = new Poll("/studies", show, report);
+        """
+    )
+    assert said == ["no picture", "no picture", "fine"]
+
+
+def test_numbers_are_read_as_they_are_written(page: Page) -> None:
+    page.open()
+    script = """
+        const { number, typed } = await import("/static/tools.js");
+        arguments[0]([-1e-5, -1234, 0.5].map((x) => typed(number(x).replaceAll(",", ""))));
+    """
+    assert page.driver.execute_async_script(script) == [-1e-5, -1234, 0.5]
+
+
 def test_names_are_only_text(page: Page, service: Service) -> None:
     space = nr.Space({EVIL: nr.Float(0.0, 1.0), "k": nr.Categorical([EVIL, "<script>1</script>"])})
     with Study.open(service.storage, EVIL, space=space, budget=9) as study:

@@ -144,6 +144,17 @@ def test_to_minimise_is_a_mirror_image() -> None:
     assert up["worth_exploring"] == down["worth_exploring"]
 
 
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_a_dot_is_the_mean_of_what_was_counted(direction: Any) -> None:
+    opt = nr.Optimizer(nr.Space({"x": nr.Float(0.0, 1.0)}), 9, direction=direction)
+    opt.observe({"x": 0.5}, 1.0, count=400)
+    opt.observe({"x": 0.5}, 3.0, count=1)
+    got = shown(opt)
+    (dot,) = got["slices"][0]["points"]
+    assert dot["count"] == 2
+    assert dot["y"] == pytest.approx(got["best"]["sample_mean"]) == pytest.approx(403 / 401)
+
+
 def test_slices_go_through_the_incumbent(study: nr.Optimizer) -> None:
     got, best = shown(study)["slices"], study.best()
     assert [s["name"] for s in got] == list(SPACE.names)

@@ -6,6 +6,7 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from scipy import stats
 
 import noregret as nr
 from noregret.plotting import plot_decisions, plot_posterior, plot_regret, plot_reward
@@ -32,6 +33,8 @@ def test_regret_curves_are_sums_with_bands() -> None:
     np.testing.assert_allclose(ours.get_ydata(), np.cumsum(runs.mean(axis=0)))
     np.testing.assert_allclose(theirs.get_ydata(), np.cumsum(runs[0]))
     assert len(ax.collections) == 1  # a single run has no band
+    interval = stats.t.interval(0.95, 5, loc=0.0, scale=stats.sem(np.cumsum(runs, axis=1)[:, -1]))
+    np.testing.assert_allclose(band(ax)[-1], interval[1])
     summed = plot_regret({"ours": np.cumsum(runs, axis=1)}, cumulative=False)
     np.testing.assert_allclose(summed.get_lines()[0].get_ydata(), ours.get_ydata())
 

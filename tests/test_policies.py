@@ -1,6 +1,8 @@
 """The gate, the incumbents and the scores, against their definitions."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from math import inf, nan
 
 import numpy as np
 import pytest
@@ -285,3 +287,22 @@ def test_an_order_is_no_choice(kind: type[nr.Categorical | nr.Ordinal]) -> None:
     assert trial.decision.reason != "design"
     left = 30 - 8
     assert trial.decision.horizon == (left if kind is nr.Categorical else 1 + 0.3 * (left - 1))
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: nr.GPTS(delta=0.0), "delta: need a probability between 0 and 1, got 0"),
+        (lambda: nr.GPTS(features=100.5), "features: need a whole number, got 100.5"),
+        (lambda: nr.GPTS(bound=nan), "bound: need a number >= 0, got nan"),
+        (lambda: nr.GPTS(scale=inf), "scale: need a positive number, got inf"),
+        (lambda: nr.GPUCB(beta=inf), "beta: need a number >= 0, got inf"),
+        (lambda: nr.GPUCB(bound=-1.0), "bound: need a number >= 0, got -1"),
+        (lambda: nr.EIC(omega_scale=inf), "omega_scale: need a positive number, got inf"),
+        (lambda: nr.EIC(omega_scale=1.0, gamma=(-5.0,)), "gamma: need numbers >= 0"),
+        (lambda: nr.EINguyen(kappa=inf), "kappa: need a number >= 0, got inf"),
+    ],
+)
+def test_settings_that_cannot_be_right(make: Callable[[], nr.Policy], says: str) -> None:
+    with pytest.raises(nr.ConfigError, match=says):
+        make()

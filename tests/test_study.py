@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -951,3 +952,88 @@ def test_a_storage_of_the_wrong_type(
 def test_a_name_of_the_wrong_type(tmp_path: Path) -> None:
     with pytest.raises(nr.ConfigError, match="need 1 to 200 printable characters, got 5"):
         Study.open(tmp_path / "s.db", 5, **SETTINGS)  # type: ignore[arg-type]
+
+
+def test_many_threads_with_a_study_each_share_a_journal(postgres: PostgresServer) -> None:
+    """More of them than the pool has connections, each of whom keeps one while it thinks."""
+    with Journal.open(postgres.url()) as journal:
+        names = [f"many {i}" for i in range(20)]
+        studies = [Study.open(journal, name, **SETTINGS) for name in names]
+        started, failed = time.monotonic(), []
+
+        def ask_and_tell(study: Study) -> None:
+            try:
+                work(study, limit=2)
+            except nr.NoRegretError as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=ask_and_tell, args=(study,)) for study in studies]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failed
+        assert time.monotonic() - started < databases.TURN_SECONDS
+        assert {study.observations for study in studies} == {2}
+
+
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fcntl = pytest.importorskip("fcntl")
+
+    def unsupported(*arguments: object) -> None:
+        raise OSError(errno.ENOTSUP, "not supported")
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    with Study.open(tmp_path / "s.db", "s", **SETTINGS) as study:
+        started = time.monotonic()
+        assert study.ask().number == 0
+        assert time.monotonic() - started < databases.TURN_SECONDS / 2
+
+
+# A stand-in under a real name, so that its import takes long enough to fork in the middle of it.
+SLOW_IMPORT = """
+import sys, time
+from importlib.machinery import ModuleSpec
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        return ModuleSpec(name, self) if name == "scipy.optimize" else None
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        time.sleep(0.5)
+
+sys.meta_path.insert(0, Slow())
+"""
+FORK_WHILE_IMPORTING = """
+import os, sys, threading, time
+from noregret.study import Study
+
+study = Study.open(sys.argv[1], "s")
+thread = threading.Thread(target=lambda: __import__("scipy.optimize"))
+thread.start()
+time.sleep(0.2)
+child = os.fork()
+if child == 0:
+    __import__("scipy.optimize")
+    os._exit(0)
+thread.join()
+print(os.waitpid(child, 0)[1])
+"""
+
+
+@needs_fork
+def test_a_fork_waits_for_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the child the thread that imports does not exist, and its lock would never be free."""
+    Study.open(tmp_path / "s.db", "s", **SETTINGS).close()
+    (tmp_path / "run.py").write_text(SLOW_IMPORT + FORK_WHILE_IMPORTING)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "run.py"), str(tmp_path / "s.db")],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.stdout.strip() == "0", done.stderr

@@ -31,6 +31,9 @@ SCHEMA_VERSION = 1  # the table's columns and their meaning
 WAIT_SECONDS = 10.0  # how long one attempt waits for another writer
 ATTEMPTS = 3
 TURN_SECONDS = 20.0  # how long to wait for one's turn before going ahead without it
+TURNS = (
+    8  # at a time: each keeps one of the pool's 15 connections, and the others need some to write
+)
 
 EVENTS = sa.Table(
     "noregret_events",
@@ -196,17 +199,19 @@ class SQLite:
             yield
             return
         with file:
-            deadline = time.monotonic() + TURN_SECONDS
-            while time.monotonic() < deadline:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except OSError:
-                    time.sleep(random.uniform(0.002, 0.01))
+            deadline, mine = time.monotonic() + TURN_SECONDS, False
+            with suppress(OSError):  # a file system without locks
+                while not mine and time.monotonic() < deadline:
+                    try:
+                        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        mine = True
+                    except BlockingIOError:
+                        time.sleep(random.uniform(0.002, 0.01))
             try:
                 yield
             finally:
-                fcntl.flock(file, fcntl.LOCK_UN)  # a child forked meanwhile has it open, too
+                if mine:  # a child forked meanwhile has it open, too
+                    fcntl.flock(file, fcntl.LOCK_UN)
 
     def passes(self, error: DBAPIError) -> bool:
         return self._code(error) == sqlite3.SQLITE_BUSY
@@ -239,6 +244,7 @@ class Postgres:
         host = url.host or url.query.get("host", "local socket")
         port = f":{url.port}" if url.port else ""
         self.label = f"PostgreSQL database {url.database!r} at {host}{port}"
+        self._seats = [object()] * TURNS  # taken and put back in one step each: no lock to fork
 
     def prepare(self, create: bool) -> None:
         """Nothing to look at: the server answers for itself."""
@@ -280,8 +286,10 @@ class Postgres:
     @contextmanager
     def turn(self, engine: sa.Engine, study: str) -> Iterator[None]:
         conn = None
+        seat = None
         # Without a turn we go ahead all the same; a server that is away is noticed by the append.
-        with suppress(DBAPIError, PoolTimeoutError):
+        with suppress(DBAPIError, PoolTimeoutError, IndexError):
+            seat = self._seats.pop()
             conn = engine.connect()
             self._lock(conn, f"noregret turn:{study}", TURN_SECONDS, 3 * TURN_SECONDS)
         try:
@@ -290,6 +298,8 @@ class Postgres:
             if conn is not None:
                 with suppress(DBAPIError):  # dropped meanwhile
                     conn.close()
+            if seat is not None:
+                self._seats.append(seat)
 
     def _lock(self, conn: sa.Connection, name: str, patience: float, freeze: float) -> None:
         """Lock a name for this transaction: wait a bounded time (seconds), and let the server drop

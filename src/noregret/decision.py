@@ -155,7 +155,7 @@ class Best:
     low: float  # 95 % interval of f there
     high: float
     count: int  # how many results were told for it
-    sample_mean: float  # their plain mean
+    sample_mean: float  # their mean, by their counts and standard errors; no model
     luckiest: float  # the best single observation anywhere, for comparison
 
 

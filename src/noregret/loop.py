@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from noregret.checks import whole
 from noregret.decision import Best, Row, Trial
 from noregret.errors import ConfigError, DataError
 from noregret.fit import Model
@@ -60,7 +61,7 @@ def maximize(f: Objective, space: Space, budget: int, **options: Any) -> Result:
     progress   a line on stderr with the current best, and the regret so far if `f_star` is given
 
     Ctrl-C returns what is there.  An exception in f is raised as it is, with everything told so far
-    in its attribute `result`.
+    in its attribute `result` (unless it has one of its own, or can't be changed).
     """
     return _run(f, space, budget, "maximize", **options)
 
@@ -99,8 +100,10 @@ def _run(
         n0=n0,
         model=model,
     )
-    if workers is not None and workers < 1:
-        raise ConfigError(f"workers: need at least 1, got {workers!r}")
+    if workers is not None:
+        workers = whole("workers", workers, least=1)
+        if executor is None:
+            raise ConfigError(f"workers: need an executor to run on, got {workers} and none")
     line = _Progress(f_star)
     after: list[Callback] = [*callbacks, line] if progress else [*callbacks]
     try:
@@ -116,11 +119,12 @@ def _size(executor: Executor) -> int:
 
 
 def _one_by_one(f: Objective, optimizer: Optimizer, callbacks: list[Callback]) -> Result:
-    trial = None
+    trial: Trial | None = None
     try:
         for trial in optimizer:  # Ctrl-C may come here as well, while the next one is thought over
             if _tell(optimizer, trial, f(dict(trial.params)), callbacks):
                 break
+            trial = None
     except KeyboardInterrupt:
         _give_up(optimizer, {})
         return Result(optimizer, interrupted=True)
@@ -135,7 +139,7 @@ def _many(
     f: Objective, optimizer: Optimizer, callbacks: list[Callback], executor: Executor, workers: int
 ) -> Result:
     running: dict[Future[float], Trial] = {}
-    trial = None
+    trial: Trial | None = None
     try:
         while optimizer.remaining or running:
             while optimizer.remaining and len(running) < workers:
@@ -146,6 +150,7 @@ def _many(
                 trial = running.pop(future)
                 if _tell(optimizer, trial, future.result(), callbacks):
                     return Result(optimizer)
+                trial = None
     except KeyboardInterrupt:
         return Result(optimizer, interrupted=True)
     except BaseException as error:
@@ -173,15 +178,15 @@ def _give_up(optimizer: Optimizer, running: Mapping[Future[float], Trial]) -> No
 
 
 def _attach(error: BaseException, optimizer: Optimizer, trial: Trial | None) -> None:
-    """Let the exception carry what was told before it."""
-    error.result = Result(optimizer, interrupted=True)  # type: ignore[attr-defined]
-    where = (
-        "before the first trial" if trial is None else f"in trial {trial.number}: {trial.params}"
-    )
-    error.add_note(
-        f"noregret: raised {where};"
-        f" the {optimizer.observations} results told before are in this exception's `result`"
-    )
+    """Let the exception carry what was told before it, if it lets itself be changed."""
+    where = "between two trials" if trial is None else f"in trial {trial.number}: {trial.params}"
+    kept = ""
+    if not hasattr(error, "result"):
+        with suppress(Exception):
+            error.result = Result(optimizer, interrupted=True)  # type: ignore[attr-defined]
+            kept = f"; the {optimizer.observations} results told before are in its `result`"
+    with suppress(Exception):
+        error.add_note(f"noregret: raised {where}{kept}")
 
 
 class _Progress:

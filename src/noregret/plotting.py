@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from noregret.decision import Landscape, Row
 from noregret.errors import ConfigError, MissingExtraError, NoResultsError
@@ -57,7 +58,8 @@ def plot_regret(
         mean = total.mean(axis=0)
         ax.plot(steps, mean, color=colour, label=f"{label}  ({_amount(mean[-1])})")
         if len(total) > 1:
-            half = 1.96 * total.std(axis=0, ddof=1) / np.sqrt(len(total))
+            wide = stdtrit(len(total) - 1, 0.975)  # Student's: few runs know their sd badly
+            half = wide * total.std(axis=0, ddof=1) / np.sqrt(len(total))
             ax.fill_between(steps, mean - half, mean + half, color=colour, alpha=0.2, lw=0)
     ax.set(xlabel="evaluations", ylabel="cumulative regret", xlim=(1, None))
     ax.legend(loc="upper left", frameon=False)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import ndtri
 
+from noregret.checks import whole
 from noregret.errors import ConfigError
 from noregret.gp import GP, Path
 from noregret.numerics import Array, gate, log_h_and_slope
@@ -228,6 +229,16 @@ def _check_incumbent(kind: str, beta: float) -> None:
         raise ConfigError(f"beta: need a quantile level between 0 and 1, got {beta!r}")
 
 
+def _check_delta(delta: float) -> None:
+    if not 0 < delta < 1:
+        raise ConfigError(f"delta: need a probability between 0 and 1, got {delta!r}")
+
+
+def _check_amount(name: str, value: float) -> None:
+    if not 0 <= value < np.inf:
+        raise ConfigError(f"{name}: need a number >= 0, got {value!r}")
+
+
 def _check_payback(payback: float) -> None:
     if not 0 <= payback <= 1:
         raise ConfigError(f"payback: need a share from 0 to 1, got {payback!r}")
@@ -294,10 +305,11 @@ class EIC(EI):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "gamma", tuple(self.gamma))  # a list, when read from JSON
-        if self.omega_scale is not None and not self.omega_scale > 0:
+        if self.omega_scale is not None and not 0 < self.omega_scale < np.inf:
             raise ConfigError(f"omega_scale: need a positive number, got {self.omega_scale!r}")
-        if not 0 < self.delta < 1:
-            raise ConfigError(f"delta: need a probability between 0 and 1, got {self.delta!r}")
+        if not all(0 <= gamma < np.inf for gamma in self.gamma):
+            raise ConfigError(f"gamma: need numbers >= 0, got {self.gamma!r}")
+        _check_delta(self.delta)
         _check_payback(self.payback)
 
     def horizon(self, context: Context) -> float:
@@ -359,8 +371,7 @@ class EINguyen(EI):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.kappa >= 0:
-            raise ConfigError(f"kappa: need a number >= 0, got {self.kappa!r}")
+        _check_amount("kappa", self.kappa)
 
     def settle(self, context: Context, value: float) -> int | None:
         if self.kappa == 0 or value + log(context.unit) >= log(self.kappa):
@@ -391,10 +402,10 @@ class GPUCB(Policy):
                 raise ConfigError(
                     f"beta: need a number or one of {', '.join(named)}, got {self.beta!r}"
                 )
-        elif not self.beta >= 0:
-            raise ConfigError(f"beta: need a number >= 0, got {self.beta!r}")
-        if not 0 < self.delta < 1:
-            raise ConfigError(f"delta: need a probability between 0 and 1, got {self.delta!r}")
+        else:
+            _check_amount("beta", self.beta)
+        _check_delta(self.delta)
+        _check_amount("bound", self.bound)
 
     def width(self, context: Context) -> float:
         """sqrt(beta_n): how many posterior sds."""
@@ -485,10 +496,11 @@ class GPTS(Policy):
                 raise ConfigError(
                     f"scale: need a number or 'chowdhury-gopalan', got {self.scale!r}"
                 )
-        elif self.scale is not None and not self.scale > 0:
+        elif self.scale is not None and not 0 < self.scale < np.inf:
             raise ConfigError(f"scale: need a positive number, got {self.scale!r}")
-        if self.features < 1:
-            raise ConfigError(f"features: need at least 1, got {self.features!r}")
+        _check_delta(self.delta)
+        _check_amount("bound", self.bound)
+        whole("features", self.features, least=1)
 
     def score(self, context: Context) -> Score:
         gp = context.gp

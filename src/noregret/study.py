@@ -10,6 +10,7 @@ being computed come after it in the journal, for everybody, so that all folds ar
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from importlib import import_module
 from math import inf
 from pathlib import Path
 from types import TracebackType
@@ -514,7 +516,10 @@ _held: list[Study] = []
 
 
 def _hold() -> None:
-    """Let no state be caught by a fork half folded."""
+    """Let no state be caught by a fork half folded, and no import half done."""
+    for name in ("scipy.optimize", "scipy.spatial.distance"):  # imported where they are needed
+        if name in sys.modules:  # perhaps by another thread just now: the child would wait for ever
+            import_module(name)
     _held.extend(_studies)
     for study in _held:
         study._lock.acquire()

@@ -47,7 +47,7 @@ def reproduce(
     if what != "analyse":
         wanted = specs(
             what,
-            trials=trials or (2 if smoke else 100),
+            trials=(2 if smoke else 100) if trials is None else trials,
             functions=functions,
             policies=policies,
             smoke=smoke,

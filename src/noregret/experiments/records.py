@@ -109,7 +109,10 @@ def compact(root: Path) -> None:
         packed = stem.with_suffix(".jsonl.xz")
         draft = packed.with_suffix(".tmp")
         text = "".join(record.to_line() for record in records)
-        draft.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
+        with draft.open("wb") as file:
+            file.write(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
+            file.flush()
+            os.fsync(file.fileno())  # before the lines that it replaces are gone
         os.replace(draft, packed)
         plain.unlink()
 

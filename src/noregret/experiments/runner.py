@@ -36,7 +36,9 @@ _NOISE = 0x6E6F697365
 def _digest() -> str:
     """Of the core and of the experiments' tables: whatever may decide the outcome of a run."""
     root = Path(noregret.__file__).parent
-    tables = [root / "experiments" / f"{name}.py" for name in ("mlp", "problems", "specs")]
+    tables = [
+        root / "experiments" / f"{name}.py" for name in ("mlp", "problems", "runner", "specs")
+    ]
     files = [*sorted(root.glob("*.py")), *tables]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 

@@ -221,10 +221,11 @@ class _Known:
 
         `near` is the prior correlation of a point with the slice, which it need not lie on.
         """
-        results: list[list[float]] = [[] for _ in self.points]
-        for row, point in self.visits:
-            results[point].append(float(row.value or 0.0))
-        told = [(_plain(np.mean(values)), len(values)) for values in results]
+        surrogate = self.situation.surrogate
+        told = [
+            (_plain(self.sign * surrogate.sample_mean(x)), surrogate.times_told(x))
+            for x in self.points
+        ]
         names = self.optimizer.space.parameters.items()
         return [self._slice(j, name, one, told) for j, (name, one) in enumerate(names)]
 

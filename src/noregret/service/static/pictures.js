@@ -310,11 +310,12 @@ function sliceChart(slice) {
     name: "best point",
   };
   const rest = nearest(x, place(slice.incumbent));
+  const at = along(slice);
   const probe = {
     x,
     rest,
     text: (i) =>
-      `At ${scalar(slice.values[i])}: ${rounded(mean[i], (high[i] - low[i]) / 4)} (95 %: ${interval(low[i], high[i])})`,
+      `At ${at(slice.values[i])}: ${rounded(mean[i], (high[i] - low[i]) / 4)} (95 %: ${interval(low[i], high[i])})`,
   };
   const axis = { label: "", log: slice.log && !listed, categories, tight: !few };
   const spec = {
@@ -327,11 +328,21 @@ function sliceChart(slice) {
   return [spec, sliceWords(slice)];
 }
 
-function sliceWords({ values, mean, low, high, incumbent }) {
+// Values of a parameter with the digits that tell two of them apart: 1e9 + 0.3 is not "1e9".
+function along({ values, log }) {
+  const narrow = values.every((value) => typeof value === "number") && !log;
+  const step = narrow ? (largest(values) - smallest(values)) / 100 : 0;
+  return (value) =>
+    step > 0 && !Number.isSafeInteger(value) ? rounded(value, step) : scalar(value);
+}
+
+function sliceWords(slice) {
+  const { values, mean, low, high, incumbent } = slice;
   const [least, most] = [smallest(mean), largest(mean)];
   const step = largest(high.map((value, i) => value - low[i])) / 4;
-  const at = (value) => scalar(values[mean.indexOf(value)]);
-  return `Expected ${rounded(least, step)} at ${at(least)} to ${rounded(most, step)} at ${at(most)}; the best point has ${scalar(incumbent)}.`;
+  const at = along(slice);
+  const where = (value) => at(values[mean.indexOf(value)]);
+  return `Expected ${rounded(least, step)} at ${where(least)} to ${rounded(most, step)} at ${where(most)}; the best point has ${at(incumbent)}.`;
 }
 
 // -- calibration ----------------------------------------------------------------------------------

@@ -108,9 +108,9 @@ const list = (params) =>
     ),
   );
 
-const inWords = (params) =>
+const inWords = (params, shown = scalar) =>
   Object.entries(params)
-    .map(([name, value]) => `${name}\u00a0=\u00a0${scalar(value)}`)
+    .map(([name, value]) => `${name}\u00a0=\u00a0${shown(value)}`)
     .join(", ");
 
 // -- budget, noise, and what a person can do -------------------------------------------------------
@@ -242,7 +242,7 @@ function waiting(name, trial, doing) {
       " asked ",
       since,
       " ago: ",
-      inWords(trial.params),
+      inWords(trial.params, String), // somebody is to try these very values
     ),
     h("p", { class: "note" }, trial.sentence),
     h(

@@ -9,7 +9,10 @@ function fill(element, attributes, children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  // Not append(...children): a long study has more of them than a function may have arguments.
+  for (const child of children.flat()) {
+    if (child !== null && child !== undefined) element.append(child);
+  }
   return element;
 }
 
@@ -80,7 +83,9 @@ export const interval = (low, high) =>
 
 export const percent = (share) => (share === null ? "–" : `${Math.round(100 * share)} %`);
 
-export const scalar = (value) => (typeof value === "number" ? number(value) : String(value));
+// For a glance: fractions are rounded, whole numbers are not, since 16,380 is not 16384.
+export const scalar = (value) =>
+  typeof value === "number" && !Number.isSafeInteger(value) ? number(value) : String(value);
 
 export const plural = (count, thing) =>
   `${count.toLocaleString("en")} ${thing}${count === 1 ? "" : "s"}`;
@@ -99,7 +104,7 @@ export function age(iso) {
 
 // What a person typed: null for nothing, NaN for what is no number.
 export function typed(text) {
-  const plain = text.trim().replace("−", "-");
+  const plain = text.trim().replaceAll("−", "-");
   return plain === "" ? null : Number(plain);
 }
 
@@ -208,16 +213,15 @@ export class Poll {
   }
 
   async look() {
-    let answer;
     try {
-      answer = await call(this.path, { etag: this.etag });
+      const answer = await call(this.path, { etag: this.etag });
+      if (!answer.unchanged && !this.ended) {
+        this.show(answer.data);
+        this.etag = answer.etag; // once it is shown: or it would never be tried again
+      }
+      return null;
     } catch (error) {
       return error;
     }
-    if (!answer.unchanged && !this.ended) {
-      this.etag = answer.etag;
-      this.show(answer.data);
-    }
-    return null;
   }
 }

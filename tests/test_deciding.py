@@ -1,11 +1,14 @@
 """What is under way is counted on, as far as one may."""
 
+import gc
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 import noregret as nr
 from noregret.deciding import Situation
+from noregret.gp import GP
 
 Array = NDArray[np.float64]
 PLANE = nr.Space({"x": nr.Float(0.0, 1.0), "y": nr.Float(0.0, 1.0)})
@@ -26,6 +29,26 @@ def situation(waiting: list[Array]) -> Situation:
 def best_point() -> Array:
     alone = situation([])
     return np.asarray(alone.gp.data.x[alone.context.incumbent_row])
+
+
+@pytest.mark.parametrize("policy", ["ids", "eic", "gp-ts"])
+def test_a_decision_leaves_nothing_to_collect(policy: str) -> None:
+    """Posteriors take megabytes, and garbage in circles waits for its collector."""
+
+    def posteriors() -> int:
+        return sum(isinstance(each, GP) for each in gc.get_objects())
+
+    opt = nr.Optimizer(PLANE, 40, policy=policy)
+    gc.collect()
+    before = posteriors()
+    gc.disable()
+    try:
+        for trial in opt.ask(20):
+            opt.tell(trial, trial.params["x"])
+            opt.tell(opt.ask(), 1.0)
+        assert posteriors() <= before + 3
+    finally:
+        gc.enable()
 
 
 def test_with_nothing_under_way_nothing_is_promised() -> None:

@@ -57,6 +57,7 @@ class Situation:
     @cached_property
     def context(self) -> Context:
         gp, rows = self.gp, len(self.gp.data)
+        space, rng = self.space, self.rng  # not self: a circle would outlive the decision by far
         for x in self.waiting:  # what is under way is believed to come out as expected
             mu, _ = gp.posterior(x[None, :])
             gp = gp.add(x, float(mu[0]))
@@ -64,7 +65,7 @@ class Situation:
         @cache  # a decision and its explanation count from the same incumbent
         def highest(width: float) -> float:
             score = upper_score(gp, width)
-            return maximise(score, self.space, gp.data.x[:rows], self.rng, brief=True).value
+            return maximise(score, space, gp.data.x[:rows], rng, brief=True).value
 
         return Context(
             gp=gp,
@@ -73,8 +74,8 @@ class Situation:
             remaining=max(1, self.remaining),
             best_observation=(self.surrogate.luckiest - self.fitted.shift) / self.fitted.scale,
             unit=self.fitted.scale,
-            rng=self.rng,
-            draw=lambda: draw(self.space, self.rng),
+            rng=rng,
+            draw=lambda: draw(space, rng),
             highest=highest,
             promised=self._promised(gp) if self.waiting else -np.inf,
             choices="categorical" in self.space.kinds,

@@ -372,7 +372,7 @@ def scale_table(records: list[Record]) -> str:
         bound = next(r.bound for r in records if r.key == Key("se-1", 0, "normal", factor, N))
         rows.append([_times_c(factor), f"{mean:.1f}", f"{bound:,.0f}"])
     practice = N * per_step(records, "se-1", N, factor=0.0)
-    rows.append(["default EIC, fitted model", f"{practice:.1f}", "none"])
+    rows.append(["EIC, fitted model", f"{practice:.1f}", "none"])
     return table(["scale of ω_n", "mean R_N", "bound before"], rows)
 
 

@@ -1,6 +1,6 @@
 """CPU time of an ask and a tell, against Optuna's GPSampler in the same run, on one thread.
 
-    python benchmarks/ask_speed.py          # with Optuna: pip install torch==2.13.0 optuna
+    python benchmarks/ask_speed.py    # with Optuna: pip install torch==2.13.0 optuna greenlet
 
 Writes docs/results/ask_speed.md and its plot; without Optuna, only our own part, and says so.
 """
@@ -18,6 +18,8 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from datetime import date
+from importlib.metadata import version
+from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -183,7 +185,9 @@ def optuna_ms() -> tuple[float, str] | None:
         study.tell(trial, value)
         if number >= FIRST:
             spent += asked - start + time.process_time() - told
-    return 1e3 * spent / (LAST - FIRST), f"Optuna {optuna.__version__}, torch {torch.__version__}"
+    batched = f"greenlet {version('greenlet')}" if find_spec("greenlet") else "no greenlet"
+    names = f"Optuna {optuna.__version__}, torch {torch.__version__}, {batched}"
+    return 1e3 * spent / (LAST - FIRST), names
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.peers import report, runs, tools
 from benchmarks.peers.__main__ import main
 from benchmarks.peers.problems import TASKS
+from benchmarks.peers.results import Results
 from benchmarks.peers.runs import Spec
 
 BUDGET = 8
@@ -115,6 +117,16 @@ def test_a_torn_line_is_passed_over_and_written_again(tmp_path):
     assert runs.read(tmp_path) == {}
     runs.append(tmp_path, record)
     assert runs.read(tmp_path) == {record.id: record}
+
+
+def test_a_single_run_ranks_nobody():
+    run = runs.run(specs("random")[0])
+    recorded = [
+        replace(run, id=f"forrester-1/{tool}/own/{seed}", regret=regret)
+        for tool, regrets in {"ax": [1.0], "skopt": [3.0, 5.0], "optuna-tpe": [2.0, 4.0]}.items()
+        for seed, regret in enumerate(regrets)
+    ]
+    assert Results.of(recorded, "own").ranked("forrester-1") == ["optuna-tpe", "skopt"]
 
 
 class Broken:

@@ -74,9 +74,10 @@ class Results:
         return [n for n, t in TASKS.items() if n in there and group in (None, t.group)]
 
     def ranked(self, problem: str) -> list[str]:
-        """The peers on a problem, the one that lost least first."""
-        there = [name for name in PEERS if (problem, name) in self.cells]
-        return sorted(there, key=lambda name: self.cells[problem, name].over("regret").mean)
+        """The peers on a problem, the one that lost least first; one run alone ranks nobody."""
+        cells = {name: self.cells.get((problem, name)) for name in PEERS}
+        there = {name: cell for name, cell in cells.items() if cell and len(cell.runs) > 1}
+        return sorted(there, key=lambda name: there[name].over("regret").mean)
 
     def budget(self, problem: str) -> int:
         cell = next(cell for (name, _), cell in self.cells.items() if name == problem)

@@ -34,7 +34,7 @@ def checked_result(value: object, sem: object, count: object) -> tuple[float, fl
     return number, error, weight
 
 
-def plain(value: object) -> object:
+def without_numpy(value: object) -> object:
     """For `json.dumps(default=…)`: what numpy's scalars are in plain Python."""
     if isinstance(value, np.generic):
         return value.item()

@@ -18,7 +18,7 @@ from typing import Any, cast, overload
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from noregret import errors
-from noregret.checks import checked_result, plain, whole
+from noregret.checks import checked_result, whole, without_numpy
 from noregret.decision import Best, Decision, Row, Trial, number_of
 from noregret.errors import ConfigError, DataError, MissingExtraError, NoRegretError, StorageError
 from noregret.space import Scalar, Space
@@ -251,11 +251,11 @@ def _checked_url(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         well = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        if well and not parts.username:
+            return parts
     except ValueError:  # a port that is no number
-        well = False
-    if not well or parts.username:
-        raise ConfigError(f"url: need http://host:port, got {url!r}")
-    return parts
+        pass
+    raise ConfigError(f"url: need http://host:port, got {url!r}")
 
 
 def _checked_key(key: str) -> str:
@@ -272,7 +272,7 @@ def _result(value: float, sem: float | None, count: float) -> dict[str, Any]:
 
 def _written(body: object) -> str:
     try:
-        return json.dumps(body, allow_nan=False, default=plain)
+        return json.dumps(body, allow_nan=False, default=without_numpy)
     except (TypeError, ValueError) as error:
         raise DataError(f"can't be written as JSON: {error}, in {body!r}") from None
 

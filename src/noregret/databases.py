@@ -31,9 +31,7 @@ SCHEMA_VERSION = 1  # the table's columns and their meaning
 WAIT_SECONDS = 10.0  # how long one attempt waits for another writer
 ATTEMPTS = 3
 TURN_SECONDS = 20.0  # how long to wait for one's turn before going ahead without it
-TURNS = (
-    8  # at a time: each keeps one of the pool's 15 connections, and the others need some to write
-)
+TURNS = 8  # at a time: each keeps one of the pool's 15 connections, and writers need some
 
 EVENTS = sa.Table(
     "noregret_events",

@@ -15,7 +15,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from noregret.checks import LEAST_SCALE, checked_result, plain, whole
+from noregret.checks import LEAST_SCALE, checked_result, whole, without_numpy
 from noregret.deciding import Situation, draw
 from noregret.decision import Best, Decision, Landscape, Row, Trial, number_of
 from noregret.errors import (
@@ -308,7 +308,9 @@ class Optimizer:
 
     def to_json(self) -> str:
         """Everything, as text: `Optimizer.from_json` gives the same next suggestion."""
-        return json.dumps(self.spec() | {"events": self._log}, allow_nan=False, default=plain)
+        return json.dumps(
+            self.spec() | {"events": self._log}, allow_nan=False, default=without_numpy
+        )
 
     @classmethod
     def from_json(cls, text: str, *, policy: Policy | None = None) -> Optimizer:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from noregret.checks import plain
+from noregret.checks import without_numpy
 from noregret.errors import ConfigError
 from noregret.optimizer import Optimizer
 from noregret.policies import POLICIES, Policy
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # the journal needs SQLAlchemy
 
 def through_json(value: Any) -> Any:
     """As it will be read again."""
-    return json.loads(json.dumps(value, allow_nan=False, default=plain))
+    return json.loads(json.dumps(value, allow_nan=False, default=without_numpy))
 
 
 def policy_of_ones_own(created: Event, given: object) -> Policy | None:

@@ -257,6 +257,33 @@ def test_posterior_slopes(kernel: str, shifted: bool) -> None:
         assert not gradient(a, b)[:, 2].any()
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_is_shared_with_one_point(kernel: str) -> None:
+    """Against the posterior covariance, at new points, at the data and at the point itself."""
+    dense = problem(kernel, 0.25, "everything")
+    gp = GP.of(dense.collapsed(), dense.hyper)
+    gp = gp.add(dense.observations[0].x, 1.0)  # with a correction on the factor
+    rng = np.random.default_rng(3)
+    x = rng.random((6, 3))
+    x[:, 2] = rng.integers(3, size=6) / 2
+    shared = gp.shared(x[0])
+    assert apart(shared(x), gp.covariance(x, x[:1])[:, 0]) <= 1e-12
+    assert apart(shared.at_data, gp.covariance(gp.data.x, x[:1])[:, 0]) <= 1e-9
+    assert apart(shared.variance, gp.covariance(x[:1])[0, 0]) <= 1e-12
+    value, pull = shared.with_gradient(x)
+    assert apart(value, shared(x)) <= 1e-12
+    a = rng.standard_normal(6)
+    columns = [0, 1] if kernel == "mixed" else [0, 1, 2]
+    for q in range(1, 6):
+
+        def along(moved: Array, q: int = q) -> float:
+            point = x[q].copy()
+            point[columns] = moved
+            return float(a[q] * shared(point[None, :])[0])
+
+        assert apart(pull(a)[q, columns], slopes(along, x[q, columns], 1e-4)) <= 1e-6
+
+
 # --- sample paths ---------------------------------------------------------------------------------
 
 
@@ -528,6 +555,9 @@ def test_nothing_breaks_the_posterior(
         value, slope = gp.sample_path(rng, 64).with_gradient(query)
         assert np.isfinite(value).all()
         assert np.isfinite(slope).all()
+        value, pull = gp.shared(query[0]).with_gradient(query)
+        assert np.isfinite(value).all()
+        assert np.isfinite(pull(np.ones(len(query)))).all()
         found = evidence(gp.data, hyper)
         assert np.isfinite([found.value, found.omega2, found.d_log_lam2, *found.d_theta]).all()
 

@@ -17,7 +17,7 @@ LAYERS = [
     {"design", "kernels", "composites", "decision"},
     {"gp", "start"},
     {"fit"},
-    {"theory", "surrogate"},
+    {"theory", "surrogate", "scores"},
     {"policies"},
     {"maximise"},
     {"deciding"},

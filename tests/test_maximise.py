@@ -11,8 +11,9 @@ import noregret as nr
 from noregret.fit import Model
 from noregret.gp import GP, Data, Hyper
 from noregret.kernels import SE, Kernel, Matern, Rippled
-from noregret.maximise import maximise, same_point
-from noregret.policies import FEASIBLE, Context, Policy, PosteriorScore, Score
+from noregret.maximise import Found, candidates, maximise, same_point
+from noregret.policies import Context, Policy
+from noregret.scores import FEASIBLE, PosteriorScore, Score
 
 Array = NDArray[np.float64]
 
@@ -39,13 +40,20 @@ class State:
         )
         return (policy or nr.EIC()).score(context)
 
-    def _highest(self, width: float) -> float:
-        mu, sigma = self.gp.posterior(np.random.default_rng(0).random((4000, self.space.dim)))
-        return float((mu + width * self.gp.omega * sigma).max())
+    def _highest(self, width: float) -> tuple[Array, float]:
+        x = np.random.default_rng(0).random((4000, self.space.dim))
+        mu, sigma = self.gp.posterior(x)
+        upper = mu + width * self.gp.omega * sigma
+        return x[np.argmax(upper)], float(upper.max())
+
+    def found(self, score: Score, seed: int = 0, brief: bool = False) -> Found:
+        rng = np.random.default_rng(seed)
+        begin = candidates(self.space, self.gp, rng, score.width)
+        return maximise(score, self.space, begin, rng, brief)
 
     def search(self, score: Score, seed: int = 0) -> tuple[Array, float]:
         """The point found, checked to be one that can be tried and feasible, and its value."""
-        found = maximise(score, self.space, self.gp.data.x, np.random.default_rng(seed))
+        found = self.found(score, seed)
         assert found.feasible
         np.testing.assert_array_equal(self.space.canonical(found.x[None, :])[0], found.x)
         if found.row is None:
@@ -193,8 +201,7 @@ def test_the_brief_search_for_the_highest_bound(dim: int) -> None:
     for seed in range(20):
         here = cube(dim, seed)
         score = here.score(nr.GPUCB(beta=2.0))
-        rng = np.random.default_rng(seed)
-        found = maximise(score, here.space, here.gp.data.x, rng, brief=True)
+        found = here.found(score, seed, brief=True)
         assert found.value >= best_of(score, points) - 0.01  # of a signal with sd 1
 
 
@@ -315,7 +322,7 @@ def test_where_nothing_is_feasible_it_says_so() -> None:
     gate = here.score()
     assert isinstance(gate, PosteriorScore)
     shut = PosteriorScore(here.gp, 1.0, gate.utility, xi=50.0, threshold=-1.0)
-    found = maximise(shut, here.space, here.gp.data.x, np.random.default_rng(0))
+    found = here.found(shut)
     assert not found.feasible
 
 

@@ -11,7 +11,8 @@ import noregret as nr
 from noregret.gp import GP, Data, Hyper
 from noregret.kernels import SE, Matern
 from noregret.numerics import gate, h
-from noregret.policies import POLICIES, Context, PosteriorScore, incumbent, make_policy
+from noregret.policies import POLICIES, Context, incumbent, make_policy
+from noregret.scores import PosteriorScore
 
 
 def context(seed: int = 0, m: int = 12, dim: int = 2, remaining: int = 40) -> Context:
@@ -28,7 +29,7 @@ def context(seed: int = 0, m: int = 12, dim: int = 2, remaining: int = 40) -> Co
         unit=2.0,
         rng=np.random.default_rng(seed),
         draw=lambda: rng.random(dim),
-        highest=lambda width: 9.0,
+        highest=lambda width: (np.array([0.9, 0.2]), 9.0),
     )
 
 
@@ -77,6 +78,8 @@ SCORES = {
     "ei-observation": nr.EI(incumbent="observation"),
     "aei-huang": nr.AEI(factor="huang"),
     "aei-printed": nr.AEI(factor="printed"),
+    "ids": nr.IDS(),
+    "ids-directed": nr.IDS(directed=True),
     "gp-ucb": nr.GPUCB(),
     "gp-ts": nr.GPTS(features=64),
     "gp-ts-scaled": nr.GPTS(features=64, scale=2.0),
@@ -248,9 +251,29 @@ def test_ids_ends_at_the_best_mean() -> None:
     """With one evaluation left b is 0: nothing is feared at the highest mean."""
     here = context(remaining=1)
     mu, _ = here.gp.at_data
-    told = replace(here, highest=lambda width: float(mu.max()) if width == 0 else np.inf)
+    best = here.gp.data.x[np.argmax(mu)]
+    told = replace(here, highest=lambda b: (best, float(mu.max()) if b == 0 else np.inf))
     value, _ = nr.IDS().score(told).at_rows(here.rows)
     assert np.argmax(value) == np.argmax(mu)
+
+
+def test_directed_ids_learns_of_the_point_hoped_for() -> None:
+    """The information is log det of f there before and after the look, by dense algebra."""
+    here = replace(context(remaining=40), choices=True)
+    x, (point, top) = np.random.default_rng(1).random((50, 2)), here.highest(0.0)
+    mu, sigma = here.gp.posterior(x)
+    s, b = here.gp.omega * sigma, -gate(40)
+    resolution = max(here.gp.noise_sd**2, 0.1 * here.gp.omega**2)
+    learnt = []
+    for each in x:
+        joint = here.gp.hyper.omega2 * here.gp.covariance(np.vstack([each, point]))
+        after = joint[1, 1] - joint[0, 1] ** 2 / (joint[0, 0] + resolution)
+        learnt.append(np.log(joint[1, 1] / after))
+    value, _ = nr.IDS().score(here)(x)
+    np.testing.assert_allclose(value, np.log(learnt) - 2 * np.log(top - mu + b * s), rtol=1e-7)
+    rows, _ = nr.IDS().score(here).at_rows(here.rows)
+    np.testing.assert_allclose(rows, nr.IDS().score(here)(here.gp.data.x)[0], rtol=1e-6)
+    assert not np.allclose(value, nr.IDS(directed=False).score(here)(x)[0])
 
 
 @pytest.mark.parametrize("policy", [nr.IDS, nr.EIC])

@@ -15,7 +15,8 @@ from threadpoolctl import OpenBLASController, ThreadpoolController, threadpool_l
 
 import noregret as nr
 from noregret import threads
-from noregret.policies import Context, Score
+from noregret.policies import Context
+from noregret.scores import Score
 from noregret.threads import one_thread
 
 SPACE = nr.Space({"x": nr.Float(0.0, 1.0), "y": nr.Float(0.0, 1.0)})

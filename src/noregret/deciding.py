@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import TypeVar
 
 import numpy as np
@@ -11,9 +12,10 @@ from numpy.random import Generator
 
 from noregret.decision import Decision, Landscape
 from noregret.gp import GP
-from noregret.maximise import maximise, same_point
+from noregret.maximise import candidates, maximise, same_point
 from noregret.numerics import Array, h
-from noregret.policies import Context, Policy, upper_score
+from noregret.policies import Context, Policy
+from noregret.scores import Candidates, upper_score
 from noregret.space import Space
 from noregret.surrogate import Fitted, Surrogate
 
@@ -55,21 +57,33 @@ class Situation:
         return self.user(mu), self.gp.omega * sigma * self.fitted.scale
 
     @cached_property
-    def context(self) -> Context:
-        gp, rows = self.gp, len(self.gp.data)
-        space, rng = self.space, self.rng  # not self: a circle would outlive the decision by far
-        for x in self.waiting:  # what is under way is believed to come out as expected
+    def _expected(self) -> GP:
+        """With what is under way, believed to come out as expected."""
+        gp = self.gp
+        for x in self.waiting:
             mu, _ = gp.posterior(x[None, :])
             gp = gp.add(x, float(mu[0]))
+        return gp
+
+    @cached_property
+    def _begin(self) -> Callable[[int], Candidates]:
+        """The candidates for scores of a width: the same ones for all of a decision."""
+        return cache(partial(candidates, self.space, self._expected, self.rng))
+
+    @cached_property
+    def context(self) -> Context:
+        # None of these holds self: a circle would outlive the decision by far.
+        gp, space, rng, begin = self._expected, self.space, self.rng, self._begin
 
         @cache  # a decision and its explanation count from the same incumbent
-        def highest(width: float) -> float:
+        def highest(width: float) -> tuple[Array, float]:
             score = upper_score(gp, width)
-            return maximise(score, space, gp.data.x[:rows], rng, brief=True).value
+            found = maximise(score, space, begin(score.width), rng, brief=True)
+            return found.x, found.value
 
         return Context(
             gp=gp,
-            rows=rows,
+            rows=len(self.gp.data),
             asked=self.asked,
             remaining=max(1, self.remaining),
             best_observation=(self.surrogate.luckiest - self.fitted.shift) / self.fitted.scale,
@@ -114,7 +128,7 @@ class Situation:
             same = np.flatnonzero((sampled == shortcut).all(axis=1))
             return shortcut, int(same[0]) if len(same) else None, False
         score = policy.score(context)
-        found = maximise(score, self.space, sampled, self.rng)
+        found = maximise(score, self.space, self._begin(score.width), self.rng)
         if not found.feasible:  # Algorithm 1's else-branch; xi = max mu(x_i) never comes here
             best = context.incumbent_row
             return sampled[best], best, False

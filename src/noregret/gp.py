@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from noregret.kernels import Features, Kernel
+from noregret.kernels import Features, Kernel, Pullback
 from noregret.numerics import Array, Factor
 
 _BLOCK = 2**15  # numbers that are worked on at a time: what fits a cache, and needs no fresh memory
@@ -244,6 +244,10 @@ class GP:
         kz = kx if z is None else kernel.gram(self.data.x, z)
         return np.asarray(kernel.gram(x, z) - self.factor.cross(kx, kz))
 
+    def shared(self, point: Array) -> Shared:
+        """k_n(., point): what f has in common with f there."""
+        return Shared(self, point)
+
     def sample_path(self, rng: Generator, features: int = 1024, scale: float = 1.0) -> Path:
         """A draw of f as one continuous function, by pathwise conditioning (Matheron's rule).
 
@@ -330,6 +334,46 @@ class Path:
         rows = np.ones((len(x), 1))
         gradient = pull_prior(rows * self.coefficients) + pull_data(rows * self.correction)
         return value, gradient
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """k_n(x, point) for one point, eq. kerneln: a sum of k(x, .) over the data and the point."""
+
+    gp: GP
+    point: Array
+
+    @cached_property
+    def _solved(self) -> Array:
+        """C^-1 k(data, point)."""
+        column = self.gp.hyper.kernel.gram(self.gp.data.x, self.point[None, :])
+        return self.gp.factor.solve(column[:, 0])
+
+    @cached_property
+    def _weights(self) -> Array:
+        return np.append(-self._solved, 1.0)
+
+    @cached_property
+    def _centres(self) -> Array:
+        return np.vstack([self.gp.data.x, self.point])
+
+    @cached_property
+    def at_data(self) -> Array:
+        """As in `GP.at_data`, K = C - D: k - K C^-1 k = D C^-1 k."""
+        return (self.gp.hyper.noise(self.gp.data) + self.gp.factor.jitter) * self._solved
+
+    @cached_property
+    def variance(self) -> float:
+        """At the point itself."""
+        return float(self.gp.posterior(self.point[None, :])[1][0] ** 2)
+
+    def __call__(self, x: Array) -> Array:
+        return self.gp.hyper.kernel.gram(x, self._centres) @ self._weights
+
+    def with_gradient(self, x: Array) -> tuple[Array, Pullback]:
+        """Its values, and a -> a dk_n/dx row by row."""
+        k, pullback = self.gp.hyper.kernel.cross_vjp(x, self._centres)
+        return k @ self._weights, lambda a: pullback(a[:, None] * self._weights)
 
 
 # --- evidence -------------------------------------------------------------------------------------

@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 
 from noregret.gp import GP
 from noregret.numerics import Array
-from noregret.policies import FEASIBLE, STEEP, Score
+from noregret.scores import FEASIBLE, STEEP, Candidates, Score
 from noregret.space import Space
 
 # Sizes are what a measurement of many random states asked for (tests/test_maximise.py); "work" is
 # points times the terms that one costs.
 _ENUMERATE, _ENUMERATE_WORK = 2048, 400_000  # finite spaces of either size are searched completely
-_GLOBAL, _GLOBAL_WORK = (256, 2048), 60_000  # points over the cube: fewer where each costs more
+_GLOBAL, _GLOBAL_WORK = (256, 2048), 40_000  # points over the cube: fewer where each costs more
 # Many climb a little, few climb on to the top: how many, strength of the barrier, iterations.
 _Stages: TypeAlias = tuple[tuple[int, float, int], ...]
-_STAGES: _Stages = ((24, 1e-2, 3), (5, 6e-4, 8))
+_STAGES: _Stages = ((24, 1e-2, 3), (4, 6e-4, 6))
 _BRIEF: _Stages = (
-    (8, 6e-4, 6),
+    (8, 6e-4, 4),
 )  # for a score of few hills, whose highest value is all that is asked for
 _NEAR, _AWAY = 16, (0.1, 1.0)  # points around each of the best; how far, in length-scales
 _CELLS = 8  # a side, of the grid that tells starts apart
@@ -51,35 +51,41 @@ class Found:
     feasible: bool = True  # False: nothing is, and this is no more than the first point looked at
 
 
-def maximise(
-    score: Score, space: Space, sampled: Array, rng: Generator, brief: bool = False
-) -> Found:
-    """argmax of the score over {slack >= 0}; `sampled` are the first rows of the score's data."""
-    most = max(_ENUMERATE, _ENUMERATE_WORK // max(1, score.width))
+def candidates(space: Space, gp: GP, rng: Generator, width: int) -> Candidates:
+    """Every point of a small finite space; others are spread over, the thinner the wider a score.
+
+    `width` is `Score.width`, how much work a point is.
+    """
+    most = max(_ENUMERATE, _ENUMERATE_WORK // max(1, width))
     if space.size is not None and space.size <= most:
-        pool = _Pool(space.grid(), score, sampled)
-    else:
-        count = int(np.clip(_GLOBAL_WORK / max(1, score.width), *_GLOBAL))
-        count = count // 3 if brief else count
-        pool = _Pool(space.spread(_spread(count, space.dim, rng)), score, sampled)
+        return Candidates(gp, space.grid(), complete=True)
+    count = int(np.clip(_GLOBAL_WORK / max(1, width), *_GLOBAL))
+    return Candidates(gp, space.spread(_spread(count, space.dim, rng)))
+
+
+def maximise(
+    score: Score, space: Space, begin: Candidates, rng: Generator, brief: bool = False
+) -> Found:
+    """argmax of the score over {slack >= 0}, from these candidates on."""
+    pool = _Pool(score, begin)
+    if not begin.complete:
         if not brief:
-            pool.add(_around(pool.best_sampled(len(sampled)), score, space, rng))
+            pool.add(_around(pool.best_sampled(len(begin.sampled)), score, space, rng))
         kinds = np.array(space.kinds)
         if (kinds != "categorical").any():  # the score has slopes between ordered levels, too
             _climb(pool, space, kinds != "categorical", _BRIEF if brief else _STAGES)
         if (kinds != "continuous").any():
             _hop(pool, space, kinds, rng)
-    return pool.found(sampled)
+    return pool.found(begin.sampled)
 
 
 class _Pool:
     """Scored candidates, the sampled points first: ties go to them."""
 
-    def __init__(self, x: Array, score: Score, sampled: Array) -> None:
+    def __init__(self, score: Score, begin: Candidates) -> None:
         self.score = score
-        self.x = sampled
-        self.value, self.slack = score.at_rows(len(sampled))
-        self.add(x)
+        self.x = np.vstack([begin.sampled, begin.others])
+        self.value, self.slack = score.over(begin)
 
     def add(self, x: Array) -> None:
         value, slack = self.score(x)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from functools import partial
 from math import log, pi, sqrt
 from typing import Any, ClassVar, Literal
 
@@ -19,14 +20,13 @@ from scipy.special import ndtri
 
 from noregret.checks import whole
 from noregret.errors import ConfigError
-from noregret.gp import GP, Path
-from noregret.numerics import Array, gate, log_h_and_slope
+from noregret.gp import GP
+from noregret.numerics import Array, gate
+from noregret.scores import PathScore, PosteriorScore, Score, log_ei, upper_score
 from noregret.theory import beta_n, omega_n
 
-STEEP = 100.0  # what a unit of slack is worth that is missing
-FEASIBLE = -1e-9  # slack that rounding may take from a point on the edge of the feasible set
-
 _RESOLUTION = 0.1  # a share of the signal's variance below which IDS learns no more
+_NOTHING = 1e-12  # a variance, or a rest of it, that is none
 
 Incumbent = Literal["mean", "observation", "domain", "quantile"]
 INCUMBENTS: tuple[Incumbent, ...] = ("mean", "observation", "domain", "quantile")
@@ -44,7 +44,7 @@ class Context:
     unit: float  # how much one unit of the model is in the user's units
     rng: Generator  # this decision's own
     draw: Callable[[], Array]  # a point drawn uniformly from the space
-    highest: Callable[[float], float]  # b -> max of mu + b s over the space, searched for
+    highest: Callable[[float], tuple[Array, float]]  # b -> where mu + b s is highest, and how high
     promised: float = -np.inf  # the best posterior mean to expect once pending results are in
     choices: bool = False  # whether some parameters are choices without an order
 
@@ -56,108 +56,6 @@ class Context:
     def incumbent_row(self) -> int:
         """argmax_i mu_n(x_i) over observed points."""
         return int(np.argmax(self.gp.at_data[0][: self.rows]))
-
-
-class Score(ABC):
-    """A function to maximise over the unit cube, and a slack that must not be negative."""
-
-    @property
-    @abstractmethod
-    def width(self) -> int:
-        """How many terms a value sums over: the search tries fewer points where each costs more."""
-
-    @abstractmethod
-    def scales(self, dim: int) -> Array:
-        """Per column, the distance over which the score changes: what a step is measured by."""
-
-    @abstractmethod
-    def __call__(self, x: Array) -> tuple[Array, Array]:
-        """Values and slacks at the rows of x."""
-
-    @abstractmethod
-    def at_rows(self, count: int) -> tuple[Array, Array]:
-        """Values and slacks at the first rows of the data, which are known to the posterior."""
-
-    @abstractmethod
-    def ascend(self, x: Array, barrier: float) -> tuple[Array, Array]:
-        """Value + barrier * log(slack), and its gradient, for a search by gradients.
-
-        Where slack is below barrier / STEEP the logarithm goes on as its tangent, of slope STEEP:
-        the search may start outside and is led in.
-        """
-
-
-@dataclass(frozen=True, eq=False)
-class PosteriorScore(Score):
-    """A score that depends on x through the posterior N(mu, s^2), s = omega sigma.
-
-    `utility(mu, s)` returns the value and its slopes in mu and s.  The feasible set is
-    z >= threshold for z = (mu - xi) / s, where a threshold is given: the gate of EIC.
-    """
-
-    gp: GP
-    omega: float
-    utility: Callable[[Array, Array], tuple[Array, Array, Array]]
-    xi: float = 0.0
-    threshold: float | None = None
-
-    @property
-    def width(self) -> int:
-        return len(self.gp.data)
-
-    def scales(self, dim: int) -> Array:
-        return self.gp.hyper.kernel.scales(dim)
-
-    def __call__(self, x: Array) -> tuple[Array, Array]:
-        return self._weigh(*self.gp.posterior(x))
-
-    def at_rows(self, count: int) -> tuple[Array, Array]:
-        mu, sigma = self.gp.at_data
-        return self._weigh(mu[:count], sigma[:count])
-
-    def _weigh(self, mu: Array, sigma: Array) -> tuple[Array, Array]:
-        slack = np.full(len(mu), np.inf) if self.threshold is None else self._slack(mu, sigma)
-        return self.utility(mu, self.omega * sigma)[0], slack
-
-    def ascend(self, x: Array, barrier: float) -> tuple[Array, Array]:
-        mu, sigma, gradient = self.gp.posterior_vjp(x)
-        s = self.omega * sigma
-        value, d_mu, d_s = self.utility(mu, s)
-        if self.threshold is not None:
-            slack, edge = self._slack(mu, sigma), barrier / STEEP
-            room = np.maximum(slack, edge)
-            value = value + barrier * np.log(room) + STEEP * np.minimum(slack - edge, 0.0)
-            push = barrier / (room * self.omega)
-            d_mu, d_s = d_mu + push, d_s - self.threshold * push
-        return value, gradient(d_mu, self.omega * d_s)
-
-    def _slack(self, mu: Array, sigma: Array) -> Array:
-        """mu - t s - xi in units of omega: z - t times sigma, of its sign and without its poles."""
-        assert self.threshold is not None
-        return np.asarray((mu - self.xi) / self.omega - self.threshold * sigma)
-
-
-@dataclass(frozen=True, eq=False)
-class PathScore(Score):
-    """A sampled function, to be maximised as it is."""
-
-    path: Path
-
-    @property
-    def width(self) -> int:
-        return len(self.path.coefficients) + len(self.path.correction)
-
-    def scales(self, dim: int) -> Array:
-        return self.path.gp.hyper.kernel.scales(dim)
-
-    def __call__(self, x: Array) -> tuple[Array, Array]:
-        return self.path(x), np.full(len(x), np.inf)
-
-    def at_rows(self, count: int) -> tuple[Array, Array]:
-        return self.path.at_data[:count], np.full(count, np.inf)
-
-    def ascend(self, x: Array, barrier: float) -> tuple[Array, Array]:
-        return self.path.with_gradient(x)
 
 
 @dataclass(frozen=True)
@@ -208,18 +106,11 @@ def incumbent(context: Context, kind: Incumbent, beta: float = 0.9) -> float:
     if kind == "observation":
         return context.best_observation
     if kind == "domain":
-        return context.highest(0.0)
+        return context.highest(0.0)[1]
     mu, sigma = context.gp.at_data
     if kind == "mean":  # what is under way need not be sought again
         return max(float(mu.max()), context.promised)
     return float((mu - ndtri(beta) * context.gp.omega * sigma).max())
-
-
-def log_ei(mu: Array, s: Array, xi: float) -> tuple[Array, Array, Array]:
-    """log alpha_n (eq. EIacq) = log s + log h(z), and its slopes in mu and s."""
-    z = (mu - xi) / s
-    value, slope = log_h_and_slope(z)
-    return np.log(s) + value, slope / s, (1.0 - z * slope) / s
 
 
 def _check_incumbent(kind: str, beta: float) -> None:
@@ -443,11 +334,17 @@ class IDS(Policy):
     improvement has to pay within 1 + `payback` (m - 1) of the m evaluations that remain.  By
     default that is 0.3, but 1 where the space has choices without an order: nothing leads from one
     of these to the next, so what is not looked at is never found.
+
+    For the same reason information counts there only if it is on f at the point where most can be
+    hoped for, argmax U (`directed`; Kirschner and Krause have it, too).  Otherwise there is always
+    more to be learnt about the hill that was found first, and cheaply, while the gate closes on the
+    other choices.
     """
 
     name: ClassVar[str] = "ids"
     merge: bool = field(default=True, kw_only=True)
     payback: float | None = None
+    directed: bool | None = None
 
     def __post_init__(self) -> None:
         if self.payback is not None:
@@ -463,16 +360,44 @@ class IDS(Policy):
     def score(self, context: Context) -> Score:
         gp, threshold = context.gp, self.threshold(context)
         b = -threshold
-        top, noise2 = context.highest(b), max(gp.noise_sd**2, _RESOLUTION * gp.omega**2)
+        hoped_for, top = context.highest(b)
+        noise2 = max(gp.noise_sd**2, _RESOLUTION * gp.omega**2)
         least = 1e-9 * gp.omega  # where the highest point itself is looked at
+        learnt: Callable[..., tuple[Array, ...]] = partial(_log_learnt, noise2=noise2)
+        shared = None
+        if context.choices if self.directed is None else self.directed:
+            shared = gp.shared(hoped_for)
+            variance = shared.variance * gp.hyper.omega2
+            learnt = partial(_log_learnt_of, variance=variance, noise2=noise2)
 
-        def utility(mu: Array, s: Array) -> tuple[Array, Array, Array]:
+        def utility(mu: Array, s: Array, *covariance: Array) -> tuple[Array, ...]:
+            value, d_s, *d_covariance = learnt(s, *covariance)
             feared = np.maximum(top - mu + b * s, least)
-            learnt = np.log1p(s * s / noise2)
-            slope = 2.0 * s / ((noise2 + s * s) * learnt)
-            return np.log(learnt) - 2.0 * np.log(feared), 2.0 / feared, slope - 2.0 * b / feared
+            value = value - 2.0 * np.log(feared)
+            return value, 2.0 / feared, d_s - 2.0 * b / feared, *d_covariance
 
-        return PosteriorScore(gp, gp.omega, utility, self.xi(context), threshold)
+        return PosteriorScore(gp, gp.omega, utility, self.xi(context), threshold, shared)
+
+
+def _log_learnt(s: Array, noise2: float) -> tuple[Array, Array]:
+    """log I for the information I = log(1 + s^2/r^2) on f(x) in a look there, and its slope."""
+    learnt = np.log1p(s * s / noise2)
+    return np.log(learnt), 2.0 * s / ((noise2 + s * s) * learnt)
+
+
+def _log_learnt_of(
+    s: Array, covariance: Array, variance: float, noise2: float
+) -> tuple[Array, Array, Array]:
+    """log I for what a look at x tells of f at another point, and its slopes in s and covariance.
+
+    I = -log(1 - rho^2) for the correlation rho of the outcome with f there, of which are given its
+    covariance with f(x) and its variance.  At the other point itself that is log(1 + s^2/r^2).
+    """
+    both = max(variance, _NOTHING) * (noise2 + s * s)
+    rho2 = np.minimum(covariance * covariance / both, 1.0 - _NOTHING)
+    learnt = _NOTHING**2 - np.log1p(-rho2)
+    rate = 2.0 / ((1.0 - rho2) * learnt)
+    return np.log(learnt), -rate * rho2 * s / (noise2 + s * s), rate * covariance / both
 
 
 @dataclass(frozen=True)
@@ -509,15 +434,6 @@ class GPTS(Policy):
         else:
             scale = self.scale or 1.0
         return PathScore(gp.sample_path(context.rng, self.features, scale))
-
-
-def upper_score(gp: GP, width: float) -> Score:
-    """mu + width s: an upper confidence bound, or the posterior mean itself."""
-
-    def utility(mu: Array, s: Array) -> tuple[Array, Array, Array]:
-        return mu + width * s, np.ones_like(mu), np.full_like(s, width)
-
-    return PosteriorScore(gp, gp.omega, utility)
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ import pytest
 import noregret as nr
 from noregret.gp import GP, Data, Hyper
 from noregret.kernels import SE, Kernel, Matern
-from noregret.maximise import maximise, same_point
+from noregret.maximise import candidates, maximise, same_point
 from noregret.numerics import gate, log_h_and_slope
-from noregret.policies import EIC, PosteriorScore, log_ei
+from noregret.policies import EIC
+from noregret.scores import PosteriorScore, log_ei
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("botorch", reason="botorch is not installed")
@@ -252,7 +253,8 @@ def test_the_search_finds_the_cores_point(seed: int, remaining: int) -> None:
     gp, model = core_gp(ours, x, y), torch_gp(theirs(), x, y)
     score = core_score(gp, remaining)
     space = nr.Space({"a": nr.Float(0.0, 1.0), "b": nr.Float(0.0, 1.0)})
-    found = maximise(score, space, gp.data.x, np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    found = maximise(score, space, candidates(space, gp, rng, score.width), rng)
     candidate, value = optimize_eic(
         model, BOX, model.train_inputs[0], remaining, merge=False, seed=0
     )

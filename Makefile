@@ -72,5 +72,5 @@ $(READY_INTEGRATIONS): $(READY)
 	touch $@
 
 $(READY_PEERS): $(READY_INTEGRATIONS)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check bayesian-optimization scikit-optimize
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check bayesian-optimization scikit-optimize greenlet
 	touch $@

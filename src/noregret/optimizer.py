@@ -65,8 +65,8 @@ class Optimizer:
     design     how to start: "sobol", "lhs", "grid" (the paper's), a list of points to try first, or
                "auto": a grid of about sqrt(budget) points for one or two numbers, else Sobol points
     n0         how many points to start with; prior data (`observe`) count towards it. By default
-               dim + 2 of "auto"'s Sobol points, and while the model sees nothing but noise as many
-               as "sobol" and "lhs" take: about sqrt(budget), or 2 dim + 2 if that is more, but a
+               dim + 2 of "auto"'s Sobol points, up to 2 dim + 2 while the model sees nothing but
+               noise; of "sobol" and "lhs" about sqrt(budget), or 2 dim + 2 if that is more; a
                quarter of the budget at most; of a grid M^dim for the whole M next to
                budget^(1 / (2 dim)), which in many dimensions may be 1. Given, "auto" is "sobol"
     model      a `Model`; `Model.paper()` is the paper's setting

@@ -46,9 +46,16 @@ class Start:
 
     @cached_property
     def longest(self) -> int:
-        if self._adapts or self.design in ("sobol", "lhs"):
-            return self.n0 or _usual_size(self._planned, self.space.dim)
-        return len(self.points)
+        if not (self._adapts or self.design in ("sobol", "lhs")):
+            return len(self.points)
+        if self.n0 is not None:
+            return self.n0
+        few = 2 * self.space.dim + 2  # enough to see every dimension
+        if self._adapts:
+            return _affordable(few, self.budget)
+        # Too few where length-scales are short and the budget would have paid for more: O(sqrt N)
+        # as in eq. initdesign.
+        return _affordable(max(few, math.ceil(math.sqrt(self._planned))), self.budget)
 
     @cached_property
     def points(self) -> Array:
@@ -103,10 +110,6 @@ def checked_n0(n0: object) -> int:
     return size
 
 
-def _usual_size(budget: int, dim: int) -> int:
-    """O(sqrt N) as in eq. initdesign, enough to see every dimension, and at most a quarter of N.
-
-    Two or three points a dimension alone are too few where length-scales are short and the budget
-    would have paid for more.
-    """
-    return max(1, min(max(2 * dim + 2, math.ceil(math.sqrt(budget))), budget // 4))
+def _affordable(size: int, budget: int) -> int:
+    """At most a quarter of the budget, and one point at least."""
+    return max(1, min(size, budget // 4))

@@ -17,7 +17,7 @@ LAYERS = [
     {"design", "kernels", "composites", "decision"},
     {"gp", "start"},
     {"fit"},
-    {"theory", "surrogate", "scores"},
+    {"theory", "outcomes", "surrogate", "scores"},
     {"policies"},
     {"maximise"},
     {"deciding"},

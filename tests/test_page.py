@@ -388,7 +388,7 @@ def test_what_is_to_be_tried_is_shown_in_full(page: Page, service: Service) -> N
     with Study.open(service.storage, "in full", space=space, budget=20) as study:
         for _ in range(6):
             trial = study.ask()
-            study.tell(trial, trial.params["n"] / 1e4 + trial.params["x"] - 1e9)
+            study.tell(trial, trial.params["n"] / 1e4 - 9 * (trial.params["x"] - 1e9 - 0.4) ** 2)
         trial, best = study.ask(), study.best()
     page.open("in full", f"#tell-{trial.number}")
     pending = page.card("Pending trials").get_property("textContent")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from numpy.random import Generator
 
 from noregret.decision import Decision, Landscape
@@ -18,8 +18,6 @@ from noregret.policies import Context, Policy
 from noregret.scores import Candidates, upper_score
 from noregret.space import Space
 from noregret.surrogate import Fitted, Surrogate
-
-T = TypeVar("T", float, Array)
 
 _DRAWS = 256  # and their opposites, to see how results under way may turn out
 
@@ -47,14 +45,23 @@ class Situation:
         assert self.surrogate.gp is not None
         return self.surrogate.gp
 
-    def user(self, value: T) -> T:
+    @property
+    def unit(self) -> float:
+        """How much one unit of the model is in the user's units."""
+        return self.fitted.scaling.scale
+
+    def user(self, value: npt.ArrayLike) -> Array:
         """Values of the model in the user's units and direction."""
-        return self.sign * (value * self.fitted.scale + self.fitted.shift)
+        return self.sign * self.fitted.scaling.to_user(value)
+
+    def user_sd(self, mu: Array, sigma: Array) -> Array:
+        """Posterior sds in the user's units, to first order where outcomes are drawn in."""
+        return self.gp.omega * sigma * self.fitted.scaling.rate(mu)
 
     def predict(self, x: Array) -> tuple[Array, Array]:
         """Posterior mean and sd of f at the rows of x, in the user's units, by what was told."""
         mu, sigma = self.gp.posterior(x)
-        return self.user(mu), self.gp.omega * sigma * self.fitted.scale
+        return self.user(mu), self.user_sd(mu, sigma)
 
     @cached_property
     def _expected(self) -> GP:
@@ -86,8 +93,8 @@ class Situation:
             rows=len(self.gp.data),
             asked=self.asked,
             remaining=max(1, self.remaining),
-            best_observation=(self.surrogate.luckiest - self.fitted.shift) / self.fitted.scale,
-            unit=self.fitted.scale,
+            best_observation=float(self.fitted.scaling.to_model(self.surrogate.luckiest)),
+            unit=self.unit,
             rng=rng,
             draw=lambda: draw(space, rng),
             highest=highest,
@@ -158,26 +165,26 @@ class Situation:
             gate=self.policy.threshold(self.context),
             z=z,
             tried=self.surrogate.times_told(x),
-            noise_sd=gp.noise_sd * self.fitted.scale,
+            noise_sd=gp.noise_sd * self.unit,
             fit_ok=self.fitted.ok,
             jitter=gp.factor.jitter,
         )
 
     def landscape(self, x: Array) -> Landscape:
         """What the policy weighs at the rows of x, in the user's units."""
-        policy, context, unit = self.policy, self.context, self.fitted.scale
+        policy, context, unit = self.policy, self.context, self.unit
         mu, sigma = context.gp.posterior(x)
         xi, s = policy.xi(context), policy.omega(context) * sigma
         z = (mu - xi) / s
         threshold = policy.threshold(context)
         return Landscape(
             mean=self.user(mu),
-            sd=context.gp.omega * sigma * unit,
+            sd=self.user_sd(mu, sigma),
             expected_improvement=s * h(z) * unit,
             evaluation_cost=s * h(-z) * unit / policy.horizon(context),
             z=z,
             feasible=z >= (-np.inf if threshold is None else threshold),
-            incumbent=self.user(xi),
+            incumbent=float(self.user(xi)),
         )
 
 

@@ -68,6 +68,7 @@ class Model:
     growth: float = 0.1  # fit again when the data have grown by this share
     lam2: float = 0.01  # the noise ratio and the signal before any fit; for good if fixed
     omega2: float = 1.0
+    tail: Literal["log", "linear"] = "log"  # how outcomes worse than usual count, see `outcomes`
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel) and self.kernel not in KERNELS:
@@ -76,6 +77,8 @@ class Model:
             raise ConfigError(f"mean: need 'constant' or 'zero', got {self.mean!r}")
         if self.method not in ("map", "ml", "fixed"):
             raise ConfigError(f"method: need 'map', 'ml' or 'fixed', got {self.method!r}")
+        if self.tail not in ("log", "linear"):
+            raise ConfigError(f"tail: need 'log' or 'linear', got {self.tail!r}")
         if not self.growth >= 0:
             raise ConfigError(f"growth: need a number >= 0, got {self.growth!r}")
         for name in ("lam2", "omega2"):
@@ -86,7 +89,7 @@ class Model:
     @classmethod
     def paper(cls) -> Model:
         """Zero mean, SE kernel, maximum likelihood (section 5)."""
-        return cls(kernel="se", mean="zero", method="ml")
+        return cls(kernel="se", mean="zero", method="ml", tail="linear")
 
     @classmethod
     def fixed(cls, kernel: str | Kernel, lam2: float, omega2: float = 1.0) -> Model:
@@ -113,7 +116,7 @@ class Model:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Model:
-        given: dict[str, Any] = _with_tuples(data)
+        given: dict[str, Any] = {"tail": "linear"} | _with_tuples(data)  # older ones have no tail
         if not isinstance(given["kernel"], str):
             given["kernel"] = _kernel_from_json(given["kernel"])
         return cls(**given)

@@ -30,7 +30,8 @@ _STAGES: _Stages = ((24, 1e-2, 3), (4, 6e-4, 6))
 _BRIEF: _Stages = (
     (8, 6e-4, 4),
 )  # for a score of few hills, whose highest value is all that is asked for
-_NEAR, _AWAY = 16, (0.1, 1.0)  # points around each of the best; how far, in length-scales
+_AROUND, _AROUND_WORK = (128, 1024), 15_000  # points around the best: fewer where each costs more
+_AWAY = (0.1, 1.0)  # how far from them, in length-scales
 _CELLS = 8  # a side, of the grid that tells starts apart
 _FLAT = 1e-7  # a gain (of log EI, as a rule) that is not worth another step
 # Where columns are discrete: points to move from, moves at random, rounds of neighbours, and the
@@ -136,10 +137,11 @@ def _spread(count: int, dim: int, rng: Generator) -> Array:
 
 def _around(centers: Array, score: Score, space: Space, rng: Generator) -> Array:
     """Points near the best sampled ones, where a short ripple has hills too narrow to be hit."""
+    count = int(np.clip(_AROUND_WORK / max(1, score.width), *_AROUND)) // len(centers)
     scales = np.clip(score.scales(space.dim), *_SCALES)
-    away = rng.standard_normal((_NEAR, len(centers), space.dim)) * scales
+    away = rng.standard_normal((count, len(centers), space.dim)) * scales
     low, high = np.log(_AWAY)
-    away *= np.exp(rng.uniform(low, high, (_NEAR, len(centers), 1)))
+    away *= np.exp(rng.uniform(low, high, (count, len(centers), 1)))
     return space.canonical((centers + away).reshape(-1, space.dim))
 
 

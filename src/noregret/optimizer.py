@@ -258,8 +258,8 @@ class Optimizer:
         gp, surrogate = situation.gp, situation.surrogate
         mu, sigma = gp.at_data
         row = int(np.argmax(mu))
-        x, mean = gp.data.x[row], situation.user(float(mu[row]))
-        half = 1.96 * gp.omega * float(sigma[row]) * situation.fitted.scale
+        x, mean = gp.data.x[row], float(situation.user(mu[row]))
+        half = 1.96 * float(situation.user_sd(mu[row], sigma[row]))
         return Best(
             params=self.space.decode(x),
             mean=mean,

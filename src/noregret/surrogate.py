@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from noregret.checks import LEAST_SCALE
 from noregret.errors import NoResultsError, StorageError
 from noregret.fit import Model, fit, refit_due, widened
 from noregret.gp import GP, Data, Hyper
 from noregret.numerics import Array
+from noregret.outcomes import Scaling
 
 
 class Told(NamedTuple):
@@ -34,8 +34,7 @@ class Fitted:
     """The hyper-parameters in use, the scale they hold for, and what they were fitted to."""
 
     hyper: Hyper
-    shift: float
-    scale: float
+    scaling: Scaling
     at: int  # observations
     points: int  # distinct ones among them
     ok: bool = True
@@ -86,7 +85,7 @@ class Surrogate:
         if self.gp is None:
             at, whole = self.fitted.at, self.fitted.at == len(self.told)
             data = self.data if whole else self._data_until(at)
-            gp = GP.of(data.standardised(self.fitted.shift, self.fitted.scale), self.fitted.hyper)
+            gp = GP.of(self.fitted.scaling.data(data), self.fitted.hyper)
             ready = replace(self, gp=gp, included=at)
         return ready if ready.included == len(self.told) else ready._caught_up()
 
@@ -96,9 +95,9 @@ class Surrogate:
         assert gp is not None
         assert fitted is not None
         for x, y, weight, variance in self.told[self.included :]:
-            y = (y - fitted.shift) / fitted.scale
+            y = float(fitted.scaling.to_model(y))
             if variance is not None:
-                variance /= fitted.scale**2
+                variance /= float(fitted.scaling.rate(y)) ** 2
             mu, sigma = gp.posterior(x[None, :])
             noise = gp.hyper.lam2 * gp.hyper.omega2 / weight if variance is None else variance
             expected = gp.hyper.omega2 * float(sigma[0]) ** 2 + noise
@@ -107,9 +106,9 @@ class Surrogate:
         return replace(self, gp=gp, included=len(self.told), surprise=surprise)
 
     def _provisional(self) -> Surrogate:
-        (shift, scale), start = self._scaling(), self.model.start(self.kinds)
-        fitted = Fitted(start, shift, scale, len(self.told), len(self.data), ok=False)
-        gp = GP.of(self.data.standardised(shift, scale), start)
+        scaling, start = self._scaling(), self.model.start(self.kinds)
+        fitted = Fitted(start, scaling, len(self.told), len(self.data), ok=False)
+        gp = GP.of(scaling.data(self.data), start)
         return replace(self, fitted=fitted, gp=gp, included=len(self.told))
 
     def _data_until(self, count: int) -> Data:
@@ -118,16 +117,17 @@ class Surrogate:
             data, _ = data.add(*told)
         return data
 
-    def _scaling(self) -> tuple[float, float]:
-        """Shift and scale that give the data unit spread; a zero-mean model must not be shifted."""
+    def _scaling(self) -> Scaling:
+        """What gives the data unit spread; a zero-mean model must not be shifted."""
         if self.model.method == "fixed":
-            return 0.0, 1.0
-        y = np.array([told.y for told in self.told])
-        shift = 0.0 if self.model.mean == "zero" else float(y.mean())
-        scale = float(np.sqrt(np.mean((y - shift) ** 2)))
-        if not scale > max(1e-12 * float(np.abs(y).max()), LEAST_SCALE):
-            scale = float(np.abs(y).max())
-        return shift, scale if scale > LEAST_SCALE else 1.0
+            return Scaling()
+        return Scaling.of(
+            np.array([told.y for told in self.told]),
+            self.data.y,
+            len(self.kinds) + 2,
+            centred=self.model.mean != "zero",
+            bent=self.model.tail == "log",
+        )
 
     # -- the fit -----------------------------------------------------------------------------------
 
@@ -139,9 +139,9 @@ class Surrogate:
             due = refit_due(*counts, ready.surprise, self.model.growth)
             if not due or self.model.method == "fixed":
                 return ready
-        shift, scale = self._scaling()
+        scaling = self._scaling()
         before = self.fitted.hyper if self.fitted else self.model.start(self.kinds)
-        result = fit(self.data.standardised(shift, scale), before, self.model)
+        result = fit(scaling.data(self.data), before, self.model)
         hyper = result.hyper
         if result.ok and self.model.method == "map":
             hyper = widened(hyper, len(self.data))
@@ -150,8 +150,7 @@ class Surrogate:
                 "theta": hyper.kernel.theta.tolist(),
                 "lam2": hyper.lam2,
                 "omega2": hyper.omega2,
-                "shift": shift,
-                "scale": scale,
+                **scaling.to_json(),
                 "at": len(self.told),
                 "points": len(self.data),
                 "ok": result.ok,
@@ -160,18 +159,18 @@ class Surrogate:
 
     def with_fit(self, source: dict[str, Any]) -> Surrogate:
         """From JSON, also right after the fit: a way through logarithms may change last bits."""
-        numbers = {name: float(source[name]) for name in ("lam2", "omega2", "shift", "scale")}
+        lam2, omega2, scaling = source["lam2"], source["omega2"], Scaling.from_json(source)
         at, points = int(source["at"]), int(source["points"])
-        positive = min(numbers["lam2"], numbers["omega2"], numbers["scale"]) > 0
+        positive = min(lam2, omega2, scaling.scale, scaling.width) > 0
         if not positive or not 0 < at <= len(self.told):
             raise StorageError(f"event 'asked': no fit of {len(self.told)} results: {source!r}")
         start = self.model.start(self.kinds)
         hyper = replace(
             start,
             kernel=start.kernel.with_theta(np.array(source["theta"])),
-            lam2=numbers["lam2"],
-            omega2=numbers["omega2"],
+            lam2=float(lam2),
+            omega2=float(omega2),
         )
         ok = bool(source["ok"])
-        fitted = Fitted(hyper, numbers["shift"], numbers["scale"], at, points, ok)
+        fitted = Fitted(hyper, scaling, at, points, ok)
         return replace(self, fitted=fitted, source=source, gp=None, included=0, surprise=0.0)

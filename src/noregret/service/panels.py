@@ -156,10 +156,6 @@ class _Known:
     def sign(self) -> float:
         return self.situation.sign
 
-    @property
-    def unit(self) -> float:
-        return self.situation.fitted.scale
-
     @cached_property
     def here(self) -> Array:
         """The incumbent, encoded."""
@@ -169,7 +165,7 @@ class _Known:
     def noise_sd(self) -> float | None:
         """Of one result; None before the first fit, when it is only assumed."""
         fitted = self.situation.surrogate.source is not None
-        return _plain(self.gp.noise_sd * self.unit) if fitted else None
+        return _plain(self.gp.noise_sd * self.situation.unit) if fitted else None
 
     def worth_exploring(self) -> float | None:
         """The share of the space that the policy's gate still lets pass; None without a gate."""
@@ -200,8 +196,9 @@ class _Known:
         if not own:
             return {"number": [], "value": []}
         tried = np.array([point for _, point in own])
-        mean, _ = self.situation.predict(self.points)
-        covariance = self.gp.covariance(self.points) * (self.gp.omega * self.unit) ** 2
+        mu, _ = self.gp.posterior(self.points)
+        mean, rate = self.situation.user(mu), self.situation.user_sd(mu, np.ones(len(mu)))
+        covariance = self.gp.covariance(self.points) * np.outer(rate, rate)
         best = int(np.flatnonzero((self.points == self.here).all(axis=1))[0])
         first = int(tried[0])
         against_best, against_first = _difference(covariance, best), _difference(covariance, first)

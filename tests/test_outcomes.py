@@ -1,7 +1,9 @@
 """Outcomes as the model sees them, and back."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -10,16 +12,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import noregret as nr
-from noregret.gp import Data
 from noregret.outcomes import Scaling
 
 BENT = Scaling(shift=-0.3, scale=2.0, knee=1.0, width=0.5)
+GOOD = [0.9, 0.1, 0.8, 0.7, 0.97, 0.5]
 numbers = st.floats(-1e99, 1e99, allow_nan=False)
 
 
-def scaled(y: list[float], start: int = 4) -> Scaling:
-    points = np.array(y)
-    return Scaling.of(points, points, start, centred=True, bent=True)
+def scaled(y: list[float], start: int = 6) -> Scaling:
+    every = np.array(y)
+    return Scaling.with_knee(every, every[:start], float(every.max()), centred=True)
 
 
 def test_the_formula() -> None:
@@ -30,7 +32,7 @@ def test_the_formula() -> None:
 
 @given(y=st.lists(numbers, min_size=1, max_size=8))
 def test_there_and_back(y: list[float]) -> None:
-    here = scaled([0.0, 1.0, 2.0, 3.0, -50.0])
+    here = scaled([0.0, 1.0, 2.0, 3.0, -50.0], 4)
     back = here.to_user(here.to_model(y))
     np.testing.assert_allclose(back, y, rtol=1e-9, atol=1e-9 * here.scale)
 
@@ -49,16 +51,22 @@ def test_order_is_kept_and_nothing_above_the_knee_moves() -> None:
     assert (BENT.bend(y)[~above] > y[~above]).all()
 
 
-def test_the_knee_is_the_usual_outcome_of_the_start() -> None:
-    found = scaled([0.9, 0.1, 0.8, 0.7, 0.97, 0.98, 0.96])
-    assert found.knee == pytest.approx(0.75)
-    assert found.width == pytest.approx(0.98 - 0.75)
-    assert scaled([0.9, 0.1, 0.8]).knee == -np.inf  # the start is not complete
+def test_the_knee_is_far_below_what_is_usual() -> None:
+    found = scaled([*GOOD, 0.98, -50.0])
+    assert found.width == pytest.approx(1.5 * 0.185)  # half of the start is further away than that
+    assert found.knee == pytest.approx(0.75 - 3 * found.width)
+    assert scaled([*GOOD, 9.75, -50.0]).width == pytest.approx(9.0)
+    assert scaled([0.9, 0.1, -50.0], 2).knee == -np.inf  # too few to tell what is usual
 
 
-def test_prior_data_that_are_alike_make_no_sharp_knee() -> None:
-    y = [5.0, 5.001, 4.999, 5.0, -5.0, 0.0, 1.0]
-    assert scaled(y).width == pytest.approx(0.5 * (5.0 - 0.5))
+@pytest.mark.parametrize("disaster", [-1e3, -1e12, -1e30, -1e99])
+@pytest.mark.parametrize("times", [1, 4, 40])
+def test_neither_size_nor_number_of_disasters_hides_the_good_ones(
+    disaster: float, times: int
+) -> None:
+    found = scaled([*GOOD, *[disaster] * times])
+    assert np.ptp(found.to_model(GOOD)) > 0.02 / np.sqrt(1 + np.log10(-disaster))
+    assert found.knee == scaled([*GOOD, -1e3]).knee
 
 
 @pytest.mark.parametrize("y", [[3.0] * 6, [0.0] * 6, [1e90] * 6])
@@ -69,21 +77,10 @@ def test_outcomes_that_are_all_alike_stay_straight(y: list[float]) -> None:
 
 @pytest.mark.parametrize(("a", "b"), [(3.0, -7.0), (1e-6, 0.0), (1e6, 1e6)])
 def test_units_don_t_matter(a: float, b: float) -> None:
-    y = np.array([0.9, 0.1, 0.8, 0.7, 0.97, -3.0])
+    y = np.array([*GOOD, -3.0])
     np.testing.assert_allclose(
         scaled(list(a * y + b)).to_model(a * y + b), scaled(list(y)).to_model(y)
     )
-
-
-def test_rows_of_known_variance_are_drawn_in_with_their_variance() -> None:
-    data = Data.empty(1)
-    for x, y, variance in ((0.1, -3.0, 0.25), (0.2, 2.0, 0.25), (0.3, -3.0, None)):
-        data, _ = data.add(np.array([x]), y, 1.0, variance)
-    got = BENT.data(data)
-    np.testing.assert_allclose(got.y, BENT.to_model(data.y))
-    rate = BENT.rate(got.y)
-    np.testing.assert_allclose(1 / got.weight[:2], 0.25 / rate[:2] ** 2)
-    assert got.weight[2] == 1.0
 
 
 @pytest.mark.parametrize("scaling", [BENT, Scaling(2.0, 3.0)])
@@ -91,37 +88,68 @@ def test_json(scaling: Scaling) -> None:
     assert Scaling.from_json(json.loads(json.dumps(scaling.to_json(), allow_nan=False))) == scaling
 
 
-def test_a_disaster_does_not_spoil_the_model() -> None:
-    """What is known of the good points stays known, however bad the bad one is."""
+def tuned(tail: Literal["log", "linear"], disasters: Sequence[float] = ()) -> nr.Optimizer:
+    """A smooth hill; then disasters strike, by turns where it is best and at a new point."""
+    opt = nr.Optimizer(nr.Space({"x": nr.Float(0, 1)}), 24, model=nr.Model(tail=tail), n0=5)
+    rng = np.random.default_rng(0)
+    for trial in opt:
+        x = float(trial.params["x"])  # type: ignore[arg-type]
+        opt.tell(trial, -((x - 0.5) ** 2) + 0.01 * float(rng.standard_normal()))
+    best = opt.best().params
+    assert opt.best().count > 1
+    for number, disaster in enumerate(disasters):
+        opt.observe({"x": 0.9 + 0.01 * number} if number % 2 else best, disaster)
+    return opt
 
-    def sd(model: nr.Model, disaster: float) -> float:
-        opt = nr.Optimizer(nr.Space({"x": nr.Float(0, 1)}), 40, model=model, n0=4)
-        rng = np.random.default_rng(0)
-        for x in (0.05, 0.35, 0.65, 0.95, 0.45, 0.5, 0.55, 0.6):
-            opt.observe({"x": x}, -((x - 0.5) ** 2) + 0.01 * float(rng.standard_normal()))
-        opt.observe({"x": 0.99}, disaster)
+
+@pytest.mark.parametrize("disasters", [[-1e3], [-1e3, -1e3], [-1e15, -1e6]])
+def test_disasters_do_not_spoil_the_model(disasters: list[float]) -> None:
+    def spread(tail: Literal["log", "linear"]) -> float:
+        opt = tuned(tail, disasters)
+        opt.extend(40)
         opt.ask()
-        return opt.predict({"x": 0.25})[1]
+        assert nr.Optimizer.from_json(opt.to_json()).propose() == opt.propose()
+        mean, sd = opt.predict({"x": 0.35})
+        return max(abs(mean + 0.0225), sd)
 
-    assert sd(nr.Model(), -1000.0) < 10.0 * sd(nr.Model(), -1.0)
-    linear = nr.Model(tail="linear")
-    assert sd(linear, -1000.0) > 300.0 * sd(linear, -1.0)
+    assert spread("log") < 0.5
+    assert spread("linear") > 20.0
+
+
+def test_without_disasters_nothing_changes() -> None:
+    log, linear = (tuned(tail) for tail in ("log", "linear"))  # type: ignore[arg-type]
+    assert [t.params for t in log.trials] == [t.params for t in linear.trials]
+
+
+def test_results_are_drawn_in_one_by_one_before_a_fit_and_after_it() -> None:
+    opt = tuned("log", [-1e3])
+    opt.extend(40)
+    opt.tell(opt.ask(), -0.1)
+    for x in (*(t.params["x"] for t in opt.trials[:4]), opt.best().params["x"]):
+        opt.observe({"x": x}, -1e3)
+    surrogate = opt._surrogate.current()
+    fitted, gp = surrogate.fitted, surrogate.gp
+    assert fitted is not None
+    assert gp is not None
+    assert surrogate.included - fitted.at == 6
+    fresh = surrogate._scaled(fitted.scaling, len(surrogate.told))
+    np.testing.assert_allclose(gp.data.y, fresh.y, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(gp.data.scatter, fresh.scatter, rtol=1e-9)
 
 
 def test_predictions_come_back_in_the_users_units() -> None:
-    opt = nr.Optimizer(nr.Space({"x": nr.Float(0, 1)}), 40, direction="minimize", n0=4)
-
     def cost(x: float) -> float:
-        return 1.0 + 100.0 * (x - 0.3) ** 4 + (1e4 if x > 0.9 else 0.0)
+        return 1.0 + 10.0 * (x - 0.3) ** 2 + (1e4 if x > 0.85 else 0.0)
 
-    told = (0.05, 0.3, 0.35, 0.55, 0.65, 0.75, 0.95)
-    for x in told:
-        opt.observe({"x": x}, cost(x))
-    opt.ask()
-    got = np.array([opt.predict({"x": x})[0] for x in told])
-    wanted = np.array([cost(x) for x in told])
-    np.testing.assert_allclose(got, wanted, rtol=0.3, atol=1.0)
-    assert got[-1] > 5e3
+    opt = nr.Optimizer(nr.Space({"x": nr.Float(0, 1)}), 30, direction="minimize", design="sobol")
+    for trial in opt:
+        opt.tell(trial, cost(float(trial.params["x"])))  # type: ignore[arg-type]
+    tried = [float(trial.params["x"]) for trial in opt.trials]  # type: ignore[arg-type]
+    assert max(tried) > 0.85
+    for x in tried:
+        mean, sd = opt.predict({"x": x})
+        assert mean == pytest.approx(cost(x), rel=0.5, abs=1.0)
+        assert 0 < sd < np.inf
 
 
 def test_a_fit_of_an_earlier_version_is_straight() -> None:

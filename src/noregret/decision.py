@@ -1,6 +1,8 @@
 """What the optimiser says: a trial, the decision behind it, and the best point so far.
 
 All numbers are in the user's units and direction; gains, losses and costs are positive either way.
+Where a disaster is expected, its loss, cost and z are the drawn-in ones that the policy weighs (see
+`outcomes`): smaller than the difference of the means.
 """
 
 from __future__ import annotations

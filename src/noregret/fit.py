@@ -68,7 +68,7 @@ class Model:
     growth: float = 0.1  # fit again when the data have grown by this share
     lam2: float = 0.01  # the noise ratio and the signal before any fit; for good if fixed
     omega2: float = 1.0
-    tail: Literal["log", "linear"] = "log"  # how outcomes worse than usual count, see `outcomes`
+    tail: Literal["log", "linear"] = "log"  # how disasters count, see `outcomes`
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel) and self.kernel not in KERNELS:
@@ -94,7 +94,7 @@ class Model:
     @classmethod
     def fixed(cls, kernel: str | Kernel, lam2: float, omega2: float = 1.0) -> Model:
         """Zero mean and these parameters, for outcomes as they are: no fit, no rescaling."""
-        return cls(kernel, mean="zero", method="fixed", lam2=lam2, omega2=omega2)
+        return cls(kernel, mean="zero", method="fixed", lam2=lam2, omega2=omega2, tail="linear")
 
     @property
     def mean_precision(self) -> float | None:

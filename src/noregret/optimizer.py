@@ -419,7 +419,8 @@ class Optimizer:
         record = self._record(event["number"])
         if record.status == "told":
             raise StorageError(f"event 'told': trial {event['number']} was told before")
-        value, sem, count = self._learn(record.x, event)
+        why = record.trial.decision
+        value, sem, count = self._learn(record.x, event, why is not None and why.reason == "design")
         self._close(replace(record, status="told", value=value, sem=sem, count=count))
 
     def _on_observed(self, event: Event) -> None:
@@ -442,10 +443,12 @@ class Optimizer:
     def _on_extended(self, event: Event) -> None:
         self.budget = whole("budget", event["budget"], least=max(1, len(self._records)))
 
-    def _learn(self, x: Array, event: Event) -> tuple[float, float | None, float]:
+    def _learn(
+        self, x: Array, event: Event, blind: bool = False
+    ) -> tuple[float, float | None, float]:
         value, sem, count = checked_result(event["value"], event["sem"], event["count"])
         variance = None if sem is None else sem**2
-        told = Told(x, self._sign * value, max(count, LEAST_SCALE), variance)
+        told = Told(x, self._sign * value, max(count, LEAST_SCALE), variance, blind)
         self._surrogate = self._surrogate.learn(told)
         return value, sem, count
 

@@ -1,14 +1,15 @@
-"""Outcomes as the model sees them: of unit spread, and drawn in where they are worse than usual.
+"""Outcomes as the model sees them: of unit spread, and with disasters drawn in.
 
-How bad the bad ones are matters little, but one of them can spoil a model: a training that
-diverges, a day with an outage.  So what lies below the usual outcome, `knee`, counts by its
-logarithm,
+How bad a disaster is matters little, but one can spoil a model: a training that diverges, a day
+with an outage.  So what lies far below the usual outcome, below `knee`, counts by its logarithm,
     knee - width log(1 + (knee - y) / width):
-as it is near the knee, and less the further away.  Above it nothing changes.
+as it is near the knee, and less the further away.  Above it nothing changes: as deep as valleys are
+hills may be high, and a model must know.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf, isfinite, log
 from typing import Any
@@ -17,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from noregret.checks import LEAST_SCALE
-from noregret.gp import Data
 from noregret.numerics import Array
 
+_FAR = 3.0  # how many widths below the usual outcome disasters begin
+_START = 3  # results that tell what is usual, at the least
 _DEEPEST = 300.0  # exponents that are believed on the way back
 
 
@@ -33,40 +35,41 @@ class Scaling:
     width: float = inf
 
     @classmethod
-    def of(cls, y: Array, points: Array, start: int, *, centred: bool, bent: bool) -> Scaling:
-        """For observations y, and the means at distinct points in the order that they were met.
-
-        The usual outcome is the median of the first `start` points, which were chosen blindly; the
-        best beyond it tells how far away is far.  Not less than half of the range between the
-        quartiles of all, though: the first ones may be prior data, and alike.
-        """
-        bend = cls()
-        if bent and len(points) >= start:
-            knee = float(np.median(points[:start]))
-            low, high = np.percentile(points, [25, 75])
-            width = max(float(points.max()) - knee, 0.5 * float(high - low))
-            if _counts(width, points):
-                bend = cls(knee=knee, width=width)
-        y = bend.bend(y)
-        shift = float(y.mean()) if centred else 0.0
-        scale = float(np.sqrt(np.mean((y - shift) ** 2)))
-        if not _counts(scale, y):
-            scale = float(np.abs(y).max())
-        return replace(bend, shift=shift, scale=scale if scale > LEAST_SCALE else 1.0)
+    def of(cls, y: Array, *, centred: bool) -> Scaling:
+        """What gives these outcomes unit spread."""
+        return cls()._spread(y, centred)
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Scaling:
-        names = ("shift", "scale", "knee", "width")
-        return cls(**{name: float(data[name]) for name in names if name in data})
+    def with_knee(cls, y: Array, start: Array, best: float, *, centred: bool) -> Scaling:
+        """The same, with disasters drawn in, by what the points of the start showed.
+
+        These were chosen blindly, so their median is the usual outcome.  Far below it is what is
+        `_FAR` times as far away as the `best` mean of a point is above; or as their sd, if that is
+        more, by the median of their distances: no disaster among them counts in that, as it would
+        in the sd itself, nor in that of replicates.
+        """
+        if len(start) < _START:
+            return cls.of(y, centred=centred)
+        usual = float(np.median(start))
+        width = max(best - usual, 1.5 * float(np.median(np.abs(start - usual))))
+        if not _counts(width, max(abs(usual), abs(best))):
+            return cls.of(y, centred=centred)
+        return cls(knee=usual - _FAR * width, width=width)._spread(y, centred)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Scaling:
+        knee = {name: float(data[name]) for name in ("knee", "width")} if "knee" in data else {}
+        return cls(float(data["shift"]), float(data["scale"]), **knee)
 
     def to_json(self) -> dict[str, float]:
         """Without the knee where there is none: JSON knows no infinity."""
         return {name: value for name, value in vars(self).items() if isfinite(value)}
 
     def bend(self, y: npt.ArrayLike) -> Array:
-        below = np.maximum(self.knee - np.asarray(y, dtype=float), 0.0)
+        y = np.asarray(y, dtype=float)
+        below = np.maximum(self.knee - y, 0.0)
         if not below.any():
-            return np.asarray(y, dtype=float)
+            return y
         # Not log1p of a ratio, which may overflow.
         drawn = self.width * (np.log(self.width + below) - log(self.width))
         return np.where(below > 0.0, self.knee - drawn, y)
@@ -85,12 +88,13 @@ class Scaling:
         """How much an outcome changes where its model's value u does."""
         return self.scale * np.exp(self._depth(np.asarray(u) * self.scale + self.shift))
 
-    def data(self, data: Data) -> Data:
-        """The same observations, row by row; those at one point are taken for alike."""
-        slope = 1.0 / Scaling(0.0, 1.0, self.knee, self.width).rate(self.bend(data.y))
-        weight = np.where(data.known, data.weight / slope**2, data.weight)
-        bent = replace(data, y=self.bend(data.y), weight=weight)
-        return bent.standardised(self.shift, self.scale)
+    def _spread(self, y: Array, centred: bool) -> Scaling:
+        y = self.bend(y)
+        shift = float(y.mean()) if centred else 0.0
+        scale, largest = float(np.sqrt(np.mean((y - shift) ** 2))), float(np.abs(y).max())
+        if not _counts(scale, largest):
+            scale = largest
+        return replace(self, shift=shift, scale=scale if scale > LEAST_SCALE else 1.0)
 
     def _depth(self, bent: Array) -> Array:
         """How many widths below the knee."""
@@ -99,6 +103,6 @@ class Scaling:
         return np.clip((self.knee - bent) / self.width, 0.0, _DEEPEST)
 
 
-def _counts(size: float, y: Array) -> bool:
-    """Whether a spread is more than rounding."""
-    return size > max(1e-12 * float(np.abs(y).max()), LEAST_SCALE)
+def _counts(size: float, largest: float) -> bool:
+    """Whether a spread of numbers is more than rounding."""
+    return size > max(1e-12 * largest, LEAST_SCALE)

@@ -393,7 +393,7 @@ def _log_learnt_of(
     I = -log(1 - rho^2) for the correlation rho of the outcome with f there, of which are given its
     covariance with f(x) and its variance.  At the other point itself that is log(1 + s^2/r^2).
     """
-    both = max(variance, _NOTHING) * (noise2 + s * s)
+    both = max(variance, _NOTHING * noise2) * (noise2 + s * s)
     rho2 = np.minimum(covariance * covariance / both, 1.0 - _NOTHING)
     learnt = _NOTHING**2 - np.log1p(-rho2)
     rate = 2.0 / ((1.0 - rho2) * learnt)

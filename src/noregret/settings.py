@@ -45,6 +45,8 @@ def differences(
         there["policy"] = created["policy"]
     settings = {"space": optimizer.space, "budget": optimizer.budget, **given}
     here = through_json(Optimizer(**settings).spec())
+    if "tail" not in created.get("model", {}):  # older than this setting, which it does without
+        here["model"]["tail"] = there["model"]["tail"]
     out = []
     for key in (key for key in given if not _same(here[key], there[key])):
         if key == "space":

@@ -27,6 +27,7 @@ class Told(NamedTuple):
     y: float
     weight: float
     variance: float | None
+    blind: bool = False  # a point of the start, which nothing that was told had led to
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Surrogate:
 
     def learn(self, told: Told) -> Surrogate:
         """With one more observation; the posterior is shown it when it is asked for."""
-        data, _ = self.data.add(*told)
+        data, _ = self.data.add(*told[:4])
         luckiest = max(self.luckiest, told.y)
         return replace(self, data=data, told=(*self.told, told), luckiest=luckiest)
 
@@ -83,9 +84,9 @@ class Surrogate:
             return self._provisional()
         ready = self
         if self.gp is None:
-            at, whole = self.fitted.at, self.fitted.at == len(self.told)
-            data = self.data if whole else self._data_until(at)
-            gp = GP.of(self.fitted.scaling.data(data), self.fitted.hyper)
+            at = self.fitted.at
+            data = self._scaled(self.fitted.scaling, at)
+            gp = GP.of(data, self.fitted.hyper)
             ready = replace(self, gp=gp, included=at)
         return ready if ready.included == len(self.told) else ready._caught_up()
 
@@ -94,10 +95,10 @@ class Surrogate:
         gp, fitted, surprise = self.gp, self.fitted, self.surprise
         assert gp is not None
         assert fitted is not None
-        for x, y, weight, variance in self.told[self.included :]:
+        for x, y, weight, variance, _ in self.told[self.included :]:
             y = float(fitted.scaling.to_model(y))
             if variance is not None:
-                variance /= float(fitted.scaling.rate(y)) ** 2
+                variance /= fitted.scaling.scale**2
             mu, sigma = gp.posterior(x[None, :])
             noise = gp.hyper.lam2 * gp.hyper.omega2 / weight if variance is None else variance
             expected = gp.hyper.omega2 * float(sigma[0]) ** 2 + noise
@@ -108,26 +109,32 @@ class Surrogate:
     def _provisional(self) -> Surrogate:
         scaling, start = self._scaling(), self.model.start(self.kinds)
         fitted = Fitted(start, scaling, len(self.told), len(self.data), ok=False)
-        gp = GP.of(scaling.data(self.data), start)
+        gp = GP.of(self._scaled(scaling, len(self.told)), start)
         return replace(self, fitted=fitted, gp=gp, included=len(self.told))
 
-    def _data_until(self, count: int) -> Data:
+    def _scaled(self, scaling: Scaling, count: int) -> Data:
+        """The first `count` results as the model sees them; its own standard errors stay as told.
+
+        Each result is drawn in by itself, as those are which come after a fit.
+        """
+        low = any(told.y < scaling.knee for told in self.told[:count])
+        if count == len(self.told) and not low:
+            return self.data.standardised(scaling.shift, scaling.scale)
         data = Data.empty(len(self.kinds))
         for told in self.told[:count]:
-            data, _ = data.add(*told)
-        return data
+            y = float(scaling.bend(told.y)) if low else told.y
+            data, _ = data.add(told.x, y, told.weight, told.variance)
+        return data.standardised(scaling.shift, scaling.scale)
 
     def _scaling(self) -> Scaling:
         """What gives the data unit spread; a zero-mean model must not be shifted."""
         if self.model.method == "fixed":
             return Scaling()
-        return Scaling.of(
-            np.array([told.y for told in self.told]),
-            self.data.y,
-            len(self.kinds) + 2,
-            centred=self.model.mean != "zero",
-            bent=self.model.tail == "log",
-        )
+        y, centred = np.array([told.y for told in self.told]), self.model.mean != "zero"
+        if self.model.tail == "linear":
+            return Scaling.of(y, centred=centred)
+        start = np.array([told.y for told in self.told if told.blind])
+        return Scaling.with_knee(y, start, float(self.data.y.max()), centred=centred)
 
     # -- the fit -----------------------------------------------------------------------------------
 
@@ -141,7 +148,7 @@ class Surrogate:
                 return ready
         scaling = self._scaling()
         before = self.fitted.hyper if self.fitted else self.model.start(self.kinds)
-        result = fit(scaling.data(self.data), before, self.model)
+        result = fit(self._scaled(scaling, len(self.told)), before, self.model)
         hyper = result.hyper
         if result.ok and self.model.method == "map":
             hyper = widened(hyper, len(self.data))

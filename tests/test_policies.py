@@ -276,6 +276,20 @@ def test_directed_ids_learns_of_the_point_hoped_for() -> None:
     assert not np.allclose(value, nr.IDS(directed=False).score(here)(x)[0])
 
 
+@pytest.mark.parametrize("unit", [1e-20, 1e-6, 1e6])
+def test_units_don_t_matter_to_directed_ids(unit: float) -> None:
+    plain = replace(context(remaining=40), choices=True)
+    point, top = plain.highest(0.0)
+    data, hyper = plain.gp.data, plain.gp.hyper
+    larger = GP.of(
+        replace(data, y=unit * data.y), replace(hyper, omega2=unit * unit * hyper.omega2)
+    )
+    scaled = replace(plain, gp=larger, highest=lambda b: (point, unit * top))
+    x = np.vstack([point, np.random.default_rng(1).random((50, 2))])
+    one, other = (nr.IDS().score(each)(x)[0] for each in (plain, scaled))
+    np.testing.assert_allclose(other + 2 * np.log(unit), one, rtol=1e-6)
+
+
 @pytest.mark.parametrize("policy", [nr.IDS, nr.EIC])
 @pytest.mark.parametrize("payback", [-0.1, 1.1, float("nan"), float("inf")])
 def test_payback_is_a_share(policy: type[nr.Policy], payback: float) -> None:

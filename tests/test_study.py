@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -901,6 +901,10 @@ def test_a_study_of_release_0_1_goes_on(file: Path) -> None:
         assert any(trial.decision.refitted for trial in study.trials)
         study.tell(study.pending[0], 0.5)
         assert study.ask().number == 14
+        model = study.snapshot().optimizer.model
+    assert model.tail == "linear"
+    # The settings of old: what they did not have yet is no difference.
+    Study.open(file, "clinic", model=replace(model, tail="log")).close()
 
 
 def test_a_batch_is_as_long_as_the_budget_allows(tmp_path: Path) -> None:

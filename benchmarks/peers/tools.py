@@ -69,8 +69,8 @@ TOOLS: Mapping[str, Entry] = MappingProxyType(
         ),
         "optuna-gp": Entry(
             _with(Optuna, sampler="GPSampler"),
-            "GPSampler, defaults, with greenlet as it advises (without it on the other six of the"
-            " paper: that is a third more CPU time)",
+            "GPSampler, defaults; on hartmann-6, whose times are shown, with greenlet as it advises"
+            " (a third less CPU time), elsewhere in part without",
             "optuna, torch",
             _OPTUNA,
             0.15,

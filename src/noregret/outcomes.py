@@ -48,13 +48,12 @@ class Scaling:
         more, by the median of their distances: no disaster among them counts in that, as it would
         in the sd itself, nor in that of replicates.
         """
-        if len(start) < _START:
-            return cls.of(y, centred=centred)
-        usual = float(np.median(start))
-        width = max(best - usual, 1.5 * float(np.median(np.abs(start - usual))))
-        if not _counts(width, max(abs(usual), abs(best))):
-            return cls.of(y, centred=centred)
-        return cls(knee=usual - _FAR * width, width=width)._spread(y, centred)
+        if len(start) >= _START:
+            usual = float(np.median(start))
+            width = max(best - usual, 1.5 * float(np.median(np.abs(start - usual))))
+            if _counts(width, max(abs(usual), abs(best))):
+                return cls(knee=usual - _FAR * width, width=width)._spread(y, centred)
+        return cls.of(y, centred=centred)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Scaling:

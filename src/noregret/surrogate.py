@@ -85,8 +85,7 @@ class Surrogate:
         ready = self
         if self.gp is None:
             at = self.fitted.at
-            data = self._scaled(self.fitted.scaling, at)
-            gp = GP.of(data, self.fitted.hyper)
+            gp = GP.of(self._scaled(self.fitted.scaling, at), self.fitted.hyper)
             ready = replace(self, gp=gp, included=at)
         return ready if ready.included == len(self.told) else ready._caught_up()
 

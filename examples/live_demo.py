@@ -124,9 +124,14 @@ def main() -> None:
         first = study.snapshot().optimizer
     show(first)
     curves = compare(first)
-    print(f"\nClicks lost in {DAYS} days against the best setting (mean of {SEEDS} runs):")
-    for name, runs in sorted(curves.items(), key=lambda item: item[1].sum(axis=1).mean()):
-        print(f"  {name:<28} {runs.sum(axis=1).mean():8.0f}")
+    print(
+        f"\nClicks lost in {DAYS} days against the best setting (mean of {SEEDS} runs, and range):"
+    )
+    totals = {name: runs.sum(axis=1) for name, runs in curves.items()}
+    for name, lost in sorted(totals.items(), key=lambda item: item[1].mean()):
+        spread = f"{lost.min():8.0f} to {lost.max():.0f}" if len(lost) > 1 else ""
+        print(f"  {name:<28} {lost.mean():8.0f} {spread}")
+    print("Where ranges overlap, so few runs do not tell who is ahead: docs/results/peers.md does.")
 
     from matplotlib.figure import Figure
 

@@ -378,3 +378,10 @@ def test_where_nothing_can_be_written_is_said_in_a_line(shell: Any) -> None:
 def test_no_result_yet_is_not_a_wrong_value(shell: Any) -> None:
     shell("create", "s", "--budget", 4, "--space", json.dumps(SPACE))
     assert "nothing was told yet" in shell("best", "s", code=4)
+
+
+def test_without_typer_the_command_says_what_to_install() -> None:
+    code = "import sys; sys.modules['typer'] = None; import noregret.cli"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 7
+    assert done.stderr == "noregret: typer is not installed; run: pip install 'noregret[cli]'\n"

@@ -29,7 +29,9 @@ try:
     from rich.markup import escape
     from rich.table import Table
 except ImportError as missing:  # the console script must say what to install
-    raise SystemExit(f"noregret: {MissingExtraError('cli', missing.name or 'typer')}") from None
+    absent = MissingExtraError("cli", missing.name or "typer")
+    sys.stderr.write(f"noregret: {absent}\n")
+    raise SystemExit(absent.exit_code) from None
 
 app = typer.Typer(
     name="noregret",

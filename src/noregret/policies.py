@@ -179,10 +179,10 @@ class EIC(EI):
     z >= t_m, one number (see `numerics.gate`).  The incumbent always passes (z = 0), so when
     nothing else is worth its cost it is sampled again.
 
-    `gate=False` is plain EI.  `payback` p spreads the loss over 1 + p (m - 1) evaluations, not over
-    all m that remain (see `IDS`).  `omega_scale` c replaces the fitted omega by the schedule of eq.
-    omgn, c sqrt(gamma_n + 1 + log(1/delta)), with the information I_n of the data so far for
-    gamma_n, or with `gamma` = (gamma_0, gamma_1, ...) where it is given.
+    `gate=False, merge=False` is plain EI.  `payback` p spreads the loss over 1 + p (m - 1)
+    evaluations, not over all m that remain (see `IDS`).  `omega_scale` c replaces the fitted omega
+    by the schedule of eq. omgn, c sqrt(gamma_n + 1 + log(1/delta)), with the information I_n of the
+    data so far for gamma_n, or with `gamma` = (gamma_0, gamma_1, ...) where it is given.
     """
 
     name: ClassVar[str] = "eic"

@@ -11,8 +11,6 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import platform
-import subprocess
 import time
 import warnings
 from collections.abc import Callable
@@ -25,10 +23,10 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-import scipy
 
 import noregret as nr
 from noregret.experiments.problems import PROBLEMS
+from noregret.experiments.runner import stamp
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "ask_speed.md"
 PLOT = PAGE.with_suffix(".png")
@@ -197,7 +195,6 @@ def main() -> None:
     rows = [f"| noregret, {name} | {ms:.1f} | {_ratio(ms, peer)} |" for name, ms in ours.items()]
     if peer:
         rows.append(f"| Optuna's GPSampler | {peer[0]:.1f} | 1 |")
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
     lines = [
         "# Time of a suggestion",
         "",
@@ -226,8 +223,7 @@ def main() -> None:
         "|---|" + "---|" * len(POINTS),
         *(_growth_row(dim, steps) for dim, steps in by_size.items()),
         "",
-        f"noregret {nr.__version__} at commit {commit.stdout.strip()}, numpy {np.__version__},",
-        f"scipy {scipy.__version__}, Python {platform.python_version()}, {date.today()}; "
+        f"{stamp()}, {date.today()}; "
         + (peer[1] if peer else "Optuna is not installed (pip install torch==2.13.0 optuna)."),
     ]
     PAGE.write_text("\n".join(lines) + "\n")

@@ -25,11 +25,10 @@ from pathlib import Path
 from time import process_time
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-import noregret
+from noregret.experiments.runner import stamp
 from noregret.fit import Model, fit
 from noregret.gp import GP, Data, Hyper, evidence
 from noregret.kernels import SE, Kernel, Matern
@@ -208,17 +207,6 @@ def fit_lines() -> list[Line]:
 # --- the report -----------------------------------------------------------------------------------
 
 
-def commit() -> str:
-    def git(*arguments: str) -> str:
-        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
-        return done.stdout.strip() if done.returncode == 0 else ""
-
-    head = git("rev-parse", "--short=12", "HEAD")
-    if not head:
-        return "none"
-    return head + (" with changes" if git("status", "--porcelain", "--", "src") else "")
-
-
 def cpu() -> str:
     try:
         text = Path("/proc/cpuinfo").read_text()
@@ -231,8 +219,7 @@ def cpu() -> str:
 def report(lines: list[Line]) -> str:
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     facts = [
-        f"noregret {noregret.__version__} at commit {commit()}",
-        f"Python {platform.python_version()}, numpy {np.__version__}, scipy {scipy.__version__}",
+        str(stamp()),
         f"{blas['name']} {blas['version']}, one thread",
         cpu(),
         f"{datetime.now(UTC):%Y-%m-%d}",

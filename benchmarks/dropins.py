@@ -2,8 +2,9 @@
 
 The script is the same for all: make a study, optimize.  Counted are the cumulative regret of its
 trials, noise-free, and the CPU seconds of the whole study on one thread, imports left out.
-Every study is a line in docs/results/dropins.jsonl, and is not run again; the table is written to
-docs/results/dropins.md.  Needs `pip install torch 'noregret[optuna]'`.
+Every study is a line in docs/results/dropins.jsonl, and is not run again, but for our own when the
+code has changed; the table is written to docs/results/dropins.md.  Needs
+`pip install torch 'noregret[optuna]'`.
 """
 
 # ruff: noqa: E402  (numpy and torch read the number of threads once, when they are imported)
@@ -17,9 +18,8 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import argparse
 import json
-import platform
-import subprocess
 from collections.abc import Callable
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from time import process_time
@@ -29,6 +29,7 @@ import numpy as np
 import optuna
 
 from noregret.experiments.problems import PROBLEMS, Problem
+from noregret.experiments.runner import stamp
 from noregret.integrations.optuna import NoRegretSampler
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,7 +55,7 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+", type=int, default=SHORT)
     options = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    done = {key(run) for run in records()}
+    done = {key(run) for run in records() if valid(run)}
     for problem, budget in (CASES[i] for i in options.cases):
         for seed in range(SEEDS):
             for sampler in options.samplers:
@@ -63,7 +64,9 @@ def main() -> None:
                     with RECORDS.open("a") as file:
                         file.write(json.dumps(run) + "\n")
                     print(*key(run), f"regret {run['regret']:.0f}, {run['cpu']:.1f} s", flush=True)
-    REPORT.write_text(report(records()))
+    kept = records()
+    RECORDS.write_text("".join(json.dumps(run) + "\n" for run in kept))
+    REPORT.write_text(report(kept))
 
 
 def study(problem: Problem, budget: int, sampler: str, seed: int) -> Run:
@@ -104,20 +107,23 @@ def warm_up() -> None:
 
 
 def versions() -> dict[str, str]:
-    packages = ("noregret", "optuna", "torch", "numpy", "scipy")
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
-    )
-    stamp = {name: version(name) for name in packages}
-    return stamp | {"python": platform.python_version(), "commit": commit.stdout.strip()}
+    ours = asdict(stamp())
+    made = {"noregret": ours.pop("version"), **ours}
+    return made | {name: version(name) for name in ("optuna", "torch")}
 
 
 def key(run: Run) -> tuple[str, int, str, int]:
     return run["problem"], run["budget"], run["sampler"], run["seed"]
 
 
+def valid(run: Run) -> bool:
+    """Our own runs belong to the code that made them."""
+    ours = run["sampler"] == "NoRegretSampler"
+    return not ours or run["versions"].get("source") == stamp().source
+
+
 def records() -> list[Run]:
-    """Every whole line; a torn one was never written."""
+    """Every whole line; a torn one was never written, and of two of a run the later one counts."""
     lines = RECORDS.read_text().splitlines() if RECORDS.exists() else []
     found: dict[Any, Run] = {}
     for line in lines:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -29,6 +28,7 @@ import numpy as np
 
 import noregret as nr
 from noregret.client import Client, RemoteStudy
+from noregret.experiments.runner import stamp
 
 SPACE = nr.Space(
     {"x": nr.Float(0.0, 1.0), "y": nr.Float(0.0, 1.0), "kind": nr.Categorical(["a", "b"])}
@@ -208,8 +208,7 @@ def page(loads: list[Load], listing: list[float], instant: list[float]) -> str:
         f"The list of {STUDIES} studies takes {listing[0]:.2f} s after all of them have changed,"
         f" {1000 * listing[1]:.0f} ms when none has.",
         "",
-        f"Python {platform.python_version()}, noregret {nr.__version__}, {os.cpu_count()} cores,"
-        f" load {os.getloadavg()[0]:.1f} at the end.",
+        f"{stamp()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end.",
         "",
     ]
     return "\n".join(lines)

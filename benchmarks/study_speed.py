@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from typing import Any
 import numpy as np
 
 import noregret as nr
+from noregret.experiments.runner import stamp
 
 SPACE = nr.Space({f"x{i}": nr.Float(0.0, 1.0) for i in range(6)})
 EVENTS = 2000
@@ -174,8 +174,7 @@ def page(times: list[Times], replayed: tuple[float, float] | None) -> str:
         ]
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     lines += [
-        f"Python {platform.python_version()}, noregret {nr.__version__}, {os.cpu_count()} cores,"
-        f" load {load:.1f} at the end.",
+        f"{stamp()}, {os.cpu_count()} cores, load {load:.1f} at the end.",
         "",
     ]
     return "\n".join(lines)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import platform
 import tempfile
 import time
 import uuid
@@ -30,6 +29,7 @@ import numpy as np
 
 import noregret as nr
 from noregret.experiments.problems import PROBLEMS
+from noregret.experiments.runner import stamp
 
 PROBLEM = PROBLEMS["hartmann-6"]
 PROCESSES = multiprocessing.get_context("spawn")  # as independent as on several machines
@@ -147,8 +147,7 @@ def page(outcomes: dict[str, Outcome], workers: int) -> str:
         lines.append(f"- {name.replace(' |', ', a trial takes')}: {ratio:.2f}")
     lines += [
         "",
-        f"Python {platform.python_version()}, noregret {nr.__version__},"
-        f" {multiprocessing.cpu_count()} cores for all workers.",
+        f"{stamp()}, {multiprocessing.cpu_count()} cores for all workers.",
         "",
     ]
     return "\n".join(lines)

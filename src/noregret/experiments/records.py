@@ -40,6 +40,12 @@ class Stamp:
     numpy: str
     scipy: str
 
+    def __str__(self) -> str:
+        return (
+            f"noregret {self.version} at commit {self.commit or 'none'}, Python {self.python},"
+            f" numpy {self.numpy}, scipy {self.scipy}"
+        )
+
 
 @dataclass(frozen=True)
 class Record:

@@ -594,3 +594,43 @@ def test_nothing_breaks_the_fit(case: tuple[Array, Array, list[str]], name: str)
         assert (sigma > 0.0).all()
         again = fit(data, hyper, model)  # from where it ended, as a live run does
         assert again.ok == found.ok
+
+
+@pytest.mark.parametrize("understated", [1.0, 30.0, 1000.0])
+def test_standard_errors_that_are_too_small_do_not_stop_the_search(understated: float) -> None:
+    rng = np.random.default_rng(0)
+    x, model = rng.random((14, 2)), Model()
+    data = Data.empty(2)
+    for point in x:
+        f = np.sin(6 * point[0]) + point[1]
+        for _ in range(20):
+            y = float(f + 0.05 * rng.standard_normal())
+            data, _ = data.add(point, y, variance=(0.05 / understated) ** 2)
+    data = data.standardised(float(data.y.mean()), float(data.y.std()))
+    start = model.start(("continuous",) * 2)
+    found = fit(data, start, model)
+    free = fit(replace(data, constant=0.0), start, model)
+    assert found.ok
+    assert apart(found.hyper.kernel.theta, free.hyper.kernel.theta) < 1e-9
+    assert isclose(found.value, free.value + data.constant, rel_tol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"length_prior": 5},
+        {"length_prior": (0.0, 0.0)},
+        {"length_prior": (0.0, 1.0, 2.0)},
+        {"length_prior": (nan, 1.0)},
+        {"noise_prior": ("a", "b")},
+        {"noise_prior": (0.0, -1.0)},
+        {"growth": inf},
+        {"growth": "x"},
+        {"lam2": "x"},
+        {"omega2": True},
+    ],
+)
+def test_settings_that_can_t_be_are_named(wrong: dict[str, object]) -> None:
+    (name,) = wrong
+    with pytest.raises(ConfigError, match=f"{name}: need"):
+        Model(**wrong)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from math import exp, isclose, log
+from math import exp, inf, isclose, log
 
 import numpy as np
 import pytest
@@ -592,3 +592,48 @@ def test_results_that_say_nothing_do_no_harm_at_their_points(sem: float) -> None
     assert apart(sigma, wanted[1]) < 1e-5
     path = gp.sample_path(np.random.default_rng(0), 64)
     assert apart(path.at_data, path(data.x)) < 1e-6
+
+
+def test_observations_folded_at_once_are_those_added_one_by_one() -> None:
+    rng = np.random.default_rng(5)
+    points = rng.random((9, 2))
+    points[0, 0] = 0.0
+    told = []
+    for _ in range(300):
+        point = points[rng.integers(9)] * rng.choice([1.0, -1.0, 1.0])  # -0.0 is 0.0
+        variance = float(rng.random()) if rng.random() < 0.4 else None
+        told.append(
+            (np.abs(point), float(rng.standard_normal()), float(rng.choice([1, 7])), variance)
+        )
+    one_by_one = Data.empty(2)
+    for observation in told:
+        one_by_one, _ = one_by_one.add(*observation)
+    at_once = Data.fold(2, told)
+    for name in ("x", "y", "weight", "known", "count"):
+        assert np.array_equal(getattr(at_once, name), getattr(one_by_one, name)), name
+    assert (at_once.scatter, at_once.constant) == (one_by_one.scatter, one_by_one.constant)
+
+
+@pytest.mark.parametrize("sem", [1.0, 1e6, 1e12, 1e60])
+def test_a_result_that_says_nothing_brings_no_jitter_to_the_others(sem: float) -> None:
+    data = Data.empty(1)
+    for x in (0.1, 0.25, 0.4, 0.5, 0.5 + 1e-9, 0.5 + 2e-9, 0.6, 0.75, 0.9):
+        data, _ = data.add(np.array([x]), np.sin(6 * x), variance=1e-18)
+    data, _ = data.add(np.array([0.33]), 0.0, variance=sem**2)
+    gp = GP.of(data, Hyper(SE((0.3,)), 0.01, 1.0))
+    assert 0.0 < gp.factor.jitter < 1e-8
+    mu, sigma = gp.posterior(np.array([[0.25]]))
+    assert abs(mu[0] - np.sin(1.5)) < 1e-5
+    assert sigma[0] < 1e-5
+
+
+@pytest.mark.parametrize("variance", [0.0, 1e-300, 1e300, inf])
+def test_variances_beyond_all_bounds_count_as_the_bounds(variance: float) -> None:
+    data = Data.empty(1)
+    with strict():
+        for y in (1.0, 2.0, 1.5):
+            data, _ = data.add(np.array([0.5]), y, variance=variance)
+        data, _ = data.add(np.array([0.7]), 1.0)
+        for scale in (1e-90, 1.0, 1e90):
+            gp = GP.of(data.standardised(0.0, scale), Hyper(SE((0.3,)), 0.01, 1.0))
+            assert np.isfinite(gp.posterior(np.array([[0.5], [0.6]]))).all()

@@ -526,3 +526,93 @@ def test_weights_and_errors_at_the_edge_of_what_is_allowed() -> None:
     assert np.isfinite([best.mean, best.low, best.high]).all()
     assert np.isfinite(opt.predict({"x": 0.1})).all()
     opt.ask()
+
+
+@pytest.mark.parametrize("design", ["sobol", "grid", "auto", "lhs"])
+def test_the_start_asks_for_what_is_not_known(design: str) -> None:
+    space = nr.Space({"n": nr.Int(1, 4), "m": nr.Int(1, 2)})
+    fresh = nr.Optimizer(space, 40, n0=8, design=design)
+    usual = [trial.params for trial in fresh.ask(8)]
+    opt = nr.Optimizer(space, 40, n0=8, design=design)
+    for params in (usual[0], usual[3], usual[4]):
+        opt.observe(params, 1.0)
+    asked = [opt.ask() for _ in range(5)]
+    assert [trial.decision.reason for trial in asked] == ["design"] * 5
+    assert [trial.params for trial in asked] == [usual[i] for i in (1, 2, 5, 6, 7)]
+    opt.observe(usual[1], 1.0)  # known after it was asked for
+    assert opt.ask().decision.reason != "design"
+
+
+def test_a_start_goes_on_where_it_was_when_prior_data_come_late() -> None:
+    opt = nr.Optimizer(LINE, 40, n0=5, design="sobol")
+    usual = [t.params for t in nr.Optimizer(LINE, 40, n0=5, design="sobol").ask(5)]
+    assert [opt.ask().params, opt.ask().params] == usual[:2]
+    opt.observe(usual[0], 1.0)
+    opt.observe(usual[3], 1.0)
+    assert opt.ask().params == usual[2]
+    assert opt.ask().decision.reason != "design"
+
+
+@pytest.mark.parametrize("budget", [10**100 + 1, 10**400, 10**5000], ids=["1", "2", "3"])
+def test_budgets_beyond_all_numbers(budget: int) -> None:
+    with pytest.raises(nr.ConfigError, match="budget: need at most"):
+        nr.Optimizer(LINE, budget)
+    opt = nr.Optimizer(LINE, 10**100)
+    with pytest.raises(nr.ConfigError, match="budget: need at most"):
+        opt.extend(budget)
+    opt.tell(opt.ask(), 1.0)
+    opt.ask()
+
+
+def test_one_result_of_another_world() -> None:
+    opt = nr.Optimizer(PLAIN, 12)
+    for value in (1e-60, 2e-60, 3e-60, 1.5e-60, 2e-60, 1e95):
+        opt.tell(opt.ask(), value)
+    assert opt.ask().decision.refitted
+    assert np.isfinite(opt.best().mean)
+
+
+@pytest.mark.parametrize(("sem", "scale"), [(1e-90, 1e80), (1e100, 1e-90), (1e-90, 1.0)])
+def test_standard_errors_of_another_world(sem: float, scale: float) -> None:
+    opt = nr.Optimizer(LINE, 12)
+    for i in range(4):
+        opt.tell(opt.ask(), scale * np.sin(2.0 * i))
+    for value in (0.3, 0.4, 0.5):
+        trial = opt.ask()
+        opt.tell(trial, value * scale, sem=sem)
+        opt.observe(trial.params, value * scale, sem=sem)
+    assert np.isfinite(opt.predict({"x": 0.3})).all()
+
+
+def test_a_decision_that_could_not_be_saved_is_not_adopted() -> None:
+    opt = nr.Optimizer(LINE, 12)
+    wrong = nr.Decision("given", "me", 3, mean=float("nan"))
+    with pytest.raises(nr.ConfigError, match="decision: mean must be finite, got nan"):
+        opt.adopt({"x": 0.1}, wrong)
+    with pytest.raises(nr.ConfigError, match=r"decision: need a Decision, got \{"):
+        opt.adopt({"x": 0.1}, {"reason": "given"})  # type: ignore[arg-type]
+    with pytest.raises(nr.ConfigError, match=r"decision: need one of .*, got 'mine'"):
+        opt.adopt({"x": 0.1}, nr.Decision("mine", "me", 3))
+    opt.adopt({"x": 0.1}, nr.Decision("given", "me", 3, mean=np.float32(0.5)))  # type: ignore[arg-type]
+    assert nr.Optimizer.from_json(opt.to_json()).trials == opt.trials
+
+
+def test_the_sample_mean_weighs_by_counts_and_standard_errors() -> None:
+    opt = nr.Optimizer(LINE, 12)
+    for x in (0.1, 0.3, 0.7, 0.9):
+        opt.tell(opt.adopt({"x": x}), x)
+    opt.observe({"x": 0.5}, 10.0, count=1000)
+    opt.observe({"x": 0.5}, 0.0, sem=10.0)
+    assert opt.best().params == {"x": 0.5}
+    assert abs(opt.best().sample_mean - 10.0) < 0.01
+
+
+def test_a_kernel_of_columns_that_are_not_there() -> None:
+    model = nr.Model(kernel=SE((0.5,), columns=(7,)))
+    with pytest.raises(nr.ConfigError, match=r"model: SE.* has columns beyond the 2 there are"):
+        nr.Optimizer(PLAIN, 10, model=model)
+
+
+def test_json_that_never_ends() -> None:
+    with pytest.raises(nr.StorageError, match="not the JSON of an Optimizer"):
+        nr.Optimizer.from_json("[" * 100_000)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from math import nan
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -160,11 +160,36 @@ def test_the_client_reads_page_by_page(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     "url",
-    ["127.0.0.1:8080", "ftp://x", "http://", "http://user:pw@host", "http://host:abc", "http://["],
+    [
+        "127.0.0.1:8080",
+        "ftp://x",
+        "http://",
+        "http://user:pw@host",
+        "http://host:abc",
+        "http://[",
+        "http://host/a b",
+        "http://host/\n",
+        "http://host/für",
+        5,
+    ],
 )
-def test_the_client_wants_a_url(url: str) -> None:
+def test_the_client_wants_a_url(url: Any) -> None:
     with pytest.raises(nr.ConfigError, match="url: need"):
         Client(url)
+
+
+@pytest.mark.parametrize("seconds", [nan, inf, -1.0, "x", True])
+@pytest.mark.parametrize("name", ["timeout", "patience"])
+def test_the_client_wants_times_that_end(name: str, seconds: Any) -> None:
+    with pytest.raises(nr.ConfigError, match=f"{name}: need seconds"):
+        Client("http://host", **{name: seconds})
+
+
+@pytest.mark.parametrize("token", ["secr\net", "secr€t", " ", 5])
+def test_a_token_that_can_t_travel_is_refused_and_not_shown(token: Any) -> None:
+    with pytest.raises(nr.ConfigError, match="token: need printable ASCII") as raised:
+        Client("http://host", token=token)
+    assert "secr" not in str(raised.value)
 
 
 def test_the_client_takes_what_a_study_takes(tmp_path: Path) -> None:
@@ -245,7 +270,7 @@ def test_tokens_are_asked_for_and_never_shown(tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text(f"read-write {token}\n")
     options = ("--token-file", "tokens")
     with serving(str(tmp_path / "s.db"), *options, folder=tmp_path) as service:
-        client = Client(service.url, token=token)
+        client = Client(service.url, token=f"{token}\n")  # as read from a file
         client.create("s", space=SPACE, budget=5).ask()
         with pytest.raises(ServiceError, match="401: the token is missing"):
             Client(service.url).studies()

@@ -289,7 +289,7 @@ def test_abandon_by_age(study: Study) -> None:
         study.abandon_older_than(-1)
 
 
-@pytest.mark.parametrize("age", [float("nan"), float("inf"), -1.0, timedelta(seconds=-1)])
+@pytest.mark.parametrize("age", [float("nan"), float("inf"), -1.0, timedelta(seconds=-1), "x"])
 def test_an_age_that_can_t_be(study: Study, age: Any) -> None:
     study.ask()
     with pytest.raises(nr.ConfigError, match="age"):
@@ -306,6 +306,27 @@ def test_the_key_of_a_batch_is_no_other_s(study: Study) -> None:
     first, second = study.ask(2, key="k")
     assert study.ask(key="k +1").number == 2
     assert study.ask(2, key="k") == [first, second]
+
+
+def test_a_key_that_is_too_long_for_its_batch_asks_for_nothing(study: Study) -> None:
+    with pytest.raises(nr.ConfigError, match="key: need 1 to 200 printable characters"):
+        study.ask(3, key="k" * 195)
+    assert len(study.trials) == 0
+    assert len(study.ask(3, key="k" * 190)) == 3
+
+
+def test_a_key_that_is_empty_is_a_mistake(study: Study) -> None:
+    trial = study.ask()
+    point = dict(trial.params)
+    for call in (
+        lambda: study.ask(key=""),
+        lambda: study.ask(2, key=""),
+        lambda: study.observe(point, 1.0, key=""),
+        lambda: study.tell(trial, 1.0, key=""),
+    ):
+        with pytest.raises(nr.ConfigError, match="key: need a text that is not empty, got ''"):
+            call()
+    assert (len(study.trials), study.observations) == (1, 0)
 
 
 def test_extend(study: Study, storage: str) -> None:

@@ -13,13 +13,18 @@ LARGEST = 1e100  # of a number that may be told: its square must not overflow
 LEAST_SCALE = 1e-100  # nor may the square of a standard error, or of the data's unit, vanish
 
 
-def whole(name: str, value: object, least: int) -> int:
-    """A whole number of at least `least`."""
+def whole(name: str, value: object, least: int, most: int | None = None) -> int:
+    """A whole number of at least `least`, and at most `most`."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise ConfigError(f"{name}: need a whole number, got {value!r}")
-    if value < least:
+    number = int(value)
+    if number < least:
         raise ConfigError(f"{name}: need at least {least}, got {value!r}")
-    return int(value)
+    if most is not None and number > most:
+        digits = number.bit_length()
+        shown = repr(value) if digits < 200 else f"a number of {digits} binary digits"
+        raise ConfigError(f"{name}: need at most {most}, got {shown}")
+    return number
 
 
 def checked_result(value: object, sem: object, count: object) -> tuple[float, float | None, float]:

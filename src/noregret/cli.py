@@ -420,8 +420,8 @@ def _json(what: str, text: str) -> Any:
         return json.loads(Path(text[1:]).read_text() if text.startswith("@") else text)
     except OSError as error:
         raise ConfigError(f"{what}: can't read {text[1:]}: {error.strerror}") from None
-    except ValueError as error:
-        raise ConfigError(f"{what}: not JSON ({error}): {text!r}") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{what}: not JSON ({error}): {text!r:.200}") from None
 
 
 def _space(text: str) -> Space:

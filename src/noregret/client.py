@@ -14,6 +14,8 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from math import inf
+from numbers import Real
 from typing import Any, cast, overload
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
@@ -68,8 +70,9 @@ class Client:
         )
         self._place = parts.netloc
         self._base = parts.path.rstrip("/")
-        self._timeout, self._patience = timeout, patience
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._timeout = _checked_seconds("timeout", timeout)
+        self._patience = _checked_seconds("patience", patience, least=0.0)
+        self._headers = {"Authorization": f"Bearer {_checked_token(token)}"} if token else {}
 
     def __repr__(self) -> str:
         return f"Client({self._place}{self._base})"
@@ -248,14 +251,32 @@ class RemoteStudy:
 
 
 def _checked_url(url: str) -> SplitResult:
+    # What else urlsplit takes would be refused at each call, or mended without a word.
+    plain = isinstance(url, str) and url.isascii() and url.isprintable() and " " not in url
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(url if plain else "")
         well = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
         if well and not parts.username:
             return parts
     except ValueError:  # a port that is no number
         pass
-    raise ConfigError(f"url: need http://host:port, got {url!r}")
+    raise ConfigError(f"url: need http://host:port, percent-encoded, got {url!r}")
+
+
+def _checked_seconds(name: str, value: float, least: float | None = None) -> float:
+    well = isinstance(value, Real) and not isinstance(value, bool)
+    if not (well and (value > 0 if least is None else value >= least) and value < inf):
+        wanted = "positive" if least is None else f"at least {least:g}"
+        raise ConfigError(f"{name}: need seconds, {wanted} and finite, got {value!r}")
+    return float(value)
+
+
+def _checked_token(token: str) -> str:
+    """Without the line break that a file ends with; no message may show it."""
+    bare = token.strip() if isinstance(token, str) else ""
+    if not (bare and bare.isascii() and bare.isprintable()):
+        raise ConfigError("token: need printable ASCII, as it travels in a header")
+    return bare
 
 
 def _checked_key(key: str) -> str:

@@ -8,14 +8,15 @@ Where a disaster is expected, its loss, cost and z are the drawn-in ones that th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
+from math import isfinite
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from noregret.errors import StorageError, UnknownTrialError
+from noregret.errors import ConfigError, StorageError, UnknownTrialError
 from noregret.numerics import Array
 from noregret.space import Scalar
 
@@ -56,7 +57,8 @@ class Decision:
         return _SENTENCES[self.reason](self)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """Of plain types, though a policy of one's own may have left numpy's in it."""
+        return {k: v.item() if isinstance(v, np.generic) else v for k, v in vars(self).items()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Decision:
@@ -67,6 +69,18 @@ class Decision:
             return cls(**{k: v for k, v in data.items() if k in names})
         except TypeError as error:
             raise StorageError(f"decision: {error} in {dict(data)!r}") from None
+
+
+def checked_decision(decision: object) -> Decision:
+    """One that can be written down."""
+    if not isinstance(decision, Decision):
+        raise ConfigError(f"decision: need a Decision, got {decision!r}")
+    if decision.reason not in REASONS:
+        raise ConfigError(f"decision: need one of {', '.join(REASONS)}, got {decision.reason!r}")
+    for name, value in decision.to_json().items():
+        if isinstance(value, float) and not isfinite(value):
+            raise ConfigError(f"decision: {name} must be finite, got {value!r}")
+    return decision
 
 
 def _design(d: Decision) -> str:
@@ -109,8 +123,9 @@ def _resample(d: Decision) -> str:
 
 
 def _exhausted(d: Decision) -> str:
-    expected = "" if d.mean is None else f", expected {_short(d.mean)} ± {_short(d.sd)}"
-    return f"budget spent: the best point so far{expected}"
+    if d.mean is None:
+        return "budget spent, and nothing told yet: a point at random"
+    return f"budget spent: the best point so far, expected {_short(d.mean)} ± {_short(d.sd)}"
 
 
 def _given(d: Decision) -> str:
@@ -157,7 +172,7 @@ class Best:
     low: float  # 95 % interval of f there
     high: float
     count: int  # how many results were told for it
-    sample_mean: float  # their mean, by their counts and standard errors; no model
+    sample_mean: float  # their mean, by their counts and standard errors
     luckiest: float  # the best single observation anywhere, for comparison
 
 

@@ -21,7 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import log, sqrt
+from math import isfinite, log, sqrt
+from numbers import Real
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -79,12 +80,19 @@ class Model:
             raise ConfigError(f"method: need 'map', 'ml' or 'fixed', got {self.method!r}")
         if self.tail not in ("log", "linear"):
             raise ConfigError(f"tail: need 'log' or 'linear', got {self.tail!r}")
-        if not self.growth >= 0:
+        if not (_is_number(self.growth) and self.growth >= 0):
             raise ConfigError(f"growth: need a number >= 0, got {self.growth!r}")
         for name in ("lam2", "omega2"):
             value = getattr(self, name)
-            if not 0 < value < np.inf:
+            if not (_is_number(value) and value > 0):
                 raise ConfigError(f"{name}: need a positive number, got {value!r}")
+        for name in ("length_prior", "noise_prior"):
+            prior = getattr(self, name)
+            pair = isinstance(prior, tuple) and len(prior) == 2 and all(map(_is_number, prior))
+            if not (pair and prior[1] > 0):
+                raise ConfigError(
+                    f"{name}: need (center, sd), sd > 0, of a logarithm, got {prior!r}"
+                )
 
     @classmethod
     def paper(cls) -> Model:
@@ -140,6 +148,10 @@ class Model:
         if choices:
             parts.append(Hamming((1.0,) * len(choices), choices))
         return parts[0] if len(parts) == 1 else Product(tuple(parts))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
 
 
 _KERNEL_TYPES: dict[str, type[Kernel]] = {
@@ -220,7 +232,7 @@ def fit(data: Data, start: Hyper, model: Model) -> Fit:
     if not best_value < _FAILED:
         message = "the evidence could not be computed"
         return Fit(start, -np.inf, search.calls, ok=False, message=message)
-    return Fit(search.hyper_at(best), -best_value, search.calls)
+    return Fit(search.hyper_at(best), search.constant - best_value, search.calls)
 
 
 def _descents(points: int, model: Model) -> int:
@@ -251,8 +263,12 @@ class _Search:
     """The penalised negative log evidence over p = (theta, log lam2[, log omega2])."""
 
     def __init__(self, data: Data, start: Hyper, model: Model) -> None:
-        self.data, self.start_hyper, self.model = data, start, model
+        self.start_hyper, self.model = start, model
         self.profile = not bool(data.known.any())
+        # Where standard errors were given the constant may be huge, and the search would end as
+        # soon as it gains little in comparison.
+        self.constant = 0.0 if self.profile else data.constant
+        self.data = data if self.profile else replace(data, constant=0.0)
         self.roles = [_ROLES[role] for role in start.kernel.roles]
         self.lengths = np.array([role == "length" for role in start.kernel.roles], dtype=bool)
         self.n_theta = len(self.roles)

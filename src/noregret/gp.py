@@ -9,7 +9,7 @@ sigma is the posterior sd in units of omega, as in the paper; the policies multi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log, pi, sqrt
@@ -25,6 +25,8 @@ _BLOCK = 2**15  # numbers that are worked on at a time: what fits a cache, and n
 _LOUD = 1e6  # noise variance (unit signal) from which on C - D would cancel what is left of K
 _DEAF = 1e150  # more would tell as little, and overflow
 _TINY = 1e-14  # least posterior variance (unit signal): rounding may take it below zero
+
+Observation = tuple[Array, float, float, float | None]  # point, y, weight, known variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,28 +48,39 @@ class Data:
 
     @classmethod
     def of(cls, x: Array, y: Array) -> Data:
-        """Plain observations of weight 1, repeated points collapsed: as by `add`, in one pass."""
-        points = np.asarray(x, dtype=float) + 0.0  # -0.0 and 0.0 are one point
-        rows: dict[bytes, int] = {}
-        first: list[int] = []
+        """Plain observations of weight 1, repeated points collapsed."""
+        points = np.asarray(x, dtype=float)
+        plain = ((point, float(value), 1.0, None) for point, value in zip(points, y, strict=True))
+        return cls.fold(points.shape[1], plain)
+
+    @classmethod
+    def fold(cls, dim: int, observations: Iterable[Observation]) -> Data:
+        """What `add` makes of them one by one, to the last bit, in one pass."""
+        rows: dict[tuple[bytes, bool], int] = {}
+        x: list[Array] = []
         mean: list[float] = []
+        sums: list[float] = []
         count: list[float] = []
         scatter = constant = 0.0
-        for i, (point, value) in enumerate(zip(points, np.asarray(y).tolist(), strict=True)):
-            row = rows.setdefault(point.tobytes(), len(rows))
-            if row == len(first):
-                first.append(i)
-                mean.append(value)
+        for point, y, weight, variance in observations:
+            known = variance is not None
+            w = weight if variance is None else _precision(variance)
+            row = rows.setdefault(((point + 0.0).tobytes(), known), len(x))  # -0.0 is 0.0
+            if row == len(x):
+                x.append(point)
+                mean.append(y)
+                sums.append(w)
                 count.append(1.0)
                 continue
-            total, gap = count[row] + 1.0, value - mean[row]
-            scatter += count[row] / total * gap**2
-            constant += 0.5 * (log(count[row]) - log(total))
-            mean[row] += gap / total
-            count[row] = total
-        counts = np.array(count)
-        known = np.zeros(len(first), dtype=bool)
-        return cls(points[first], np.array(mean), counts, known, counts, scatter, constant)
+            mean[row], sums[row], apart, change = _joined(mean[row], sums[row], y, w, known)
+            count[row] += 1.0
+            scatter += apart
+            constant += change
+        kinds = np.array([known for _, known in rows], dtype=bool)
+        points = np.array(x).reshape(len(x), dim)
+        return cls(
+            points, np.array(mean), np.array(sums), kinds, np.array(count), scatter, constant
+        )
 
     def __len__(self) -> int:
         return len(self.y)
@@ -85,10 +98,12 @@ class Data:
     def standardised(self, shift: float, scale: float) -> Data:
         """The same observations as (y - shift) / scale."""
         again = float((self.count[self.known] - 1).sum())
+        with np.errstate(over="ignore"):
+            precision = np.clip(scale * scale * self.weight, 1.0 / _DEAF, _DEAF)
         return replace(
             self,
             y=(self.y - shift) / scale,
-            weight=np.where(self.known, scale * scale, 1.0) * self.weight,
+            weight=np.where(self.known, precision, self.weight),
             scatter=self.scatter / (scale * scale),
             constant=self.constant + again * log(scale),
         )
@@ -102,10 +117,8 @@ class Data:
     ) -> tuple[Data, int]:
         """With one more observation, and the row that it went to."""
         known = variance is not None
-        w = weight if variance is None else 1.0 / variance
+        w = weight if variance is None else _precision(variance)
         row = self.find(x, known)
-        # Each observation brings sqrt(w) to its density, and each row takes the sum's back.
-        constant = self.constant + 0.5 * log(w)
         if row is None:
             return replace(
                 self,
@@ -114,23 +127,37 @@ class Data:
                 weight=np.append(self.weight, w),
                 known=np.append(self.known, known),
                 count=np.append(self.count, 1),
-                constant=constant - 0.5 * log(w),
             ), len(self)
-        total = self.weight[row] + w
-        between = self.weight[row] * w / total * (y - self.y[row]) ** 2
-        constant += 0.5 * (log(self.weight[row]) - log(total))  # their ratio may underflow
-        scatter = self.scatter
-        if known:
-            constant -= 0.5 * between + 0.5 * log(2 * pi)
-        else:
-            scatter += between
         mean, sums, count = self.y.copy(), self.weight.copy(), self.count.copy()
-        mean[row] += (y - mean[row]) * w / total
-        sums[row] = total
+        before = float(mean[row]), float(sums[row])
+        mean[row], sums[row], apart, change = _joined(*before, y, w, known)
         count[row] += 1
+        scatter, constant = self.scatter + apart, self.constant + change
         return replace(
             self, y=mean, weight=sums, count=count, scatter=scatter, constant=constant
         ), row
+
+
+def _precision(variance: float) -> float:
+    """1 / variance, between bounds within which products of two stay finite."""
+    return 1.0 / min(max(variance, 1.0 / _DEAF), _DEAF)
+
+
+def _joined(
+    mean: float, weight: float, y: float, w: float, known: bool
+) -> tuple[float, float, float, float]:
+    """A row with one more observation y of weight w: its mean and weight, and what is to be added
+    to the scatter and to the constant.
+
+    Each observation brings sqrt(w) to its density, and the row takes that of the sum back.
+    """
+    total, gap = weight + w, y - mean
+    between = weight * w / total * (gap * gap)
+    change = 0.5 * (log(w) + log(weight) - log(total))  # a ratio of them may underflow
+    mean += gap * w / total
+    if known:
+        return mean, total, 0.0, change - 0.5 * between - 0.5 * log(2 * pi)
+    return mean, total, between, change
 
 
 @dataclass(frozen=True)

@@ -192,6 +192,11 @@ class Journal:
 
         return self._append(study, kind, body, key, guard)
 
+    @staticmethod
+    def check_key(key: str) -> None:
+        """Refuse now what `append` would refuse."""
+        _check_name("key", key)
+
     def read(self, study: str, after: int = 0, limit: int | None = None) -> list[Event]:
         """The events after number `after`, in order; a gap in the numbers is an error."""
         _check_name("study", study)
@@ -288,7 +293,7 @@ class Journal:
         _check_name("study", study)
         _check_name("kind", kind)
         if key is not None:
-            _check_name("key", key)
+            self.check_key(key)
         text = _dump(kind, body)
         name = key or uuid.uuid4().hex
 
@@ -350,7 +355,7 @@ def _time(text: str) -> datetime:
     return when.astimezone(UTC)
 
 
-def _check_name(what: str, name: str) -> None:
+def _check_name(what: str, name: object) -> None:
     if not (isinstance(name, str) and 0 < len(name) <= MAX_NAME and name.isprintable()):
         shown = repr(name[:50] if isinstance(name, str) else name)
         raise ConfigError(f"{what}: need 1 to {MAX_NAME} printable characters, got {shown}")

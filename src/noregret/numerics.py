@@ -161,7 +161,8 @@ class Factor:
     def of(cls, matrix: Array, diagonal: Array | float = 0.0, inverted: bool = False) -> Factor:
         """The factor of matrix + diag(diagonal); it and its successors `inverted`, or not.
 
-        If need be with jitter, the least that will do of 1e-14 ... 1e-2 of the mean diagonal.
+        If need be with jitter, the least that will do of 1e-14 ... 1e-2 of the smallest entry of
+        the diagonal: one that is very uncertain must not drown the others.
         """
         if len(matrix) == 0:
             none = np.zeros((0, 0), order="F")
@@ -171,7 +172,7 @@ class Factor:
         for exponent in (None, *range(-14, -1)):
             raised = np.array(matrix)  # LAPACK overwrites it, and a failed attempt leaves it spoilt
             if exponent is not None:
-                jitter = float(np.mean(whole)) * 10.0**exponent
+                jitter = float(np.min(whole)) * 10.0**exponent
             np.einsum("ii->i", raised)[:] = whole + jitter
             upper, info = lapack.dpotrf(raised.T, lower=0, clean=1, overwrite_a=1)
             # Some LAPACKs let NaN pass; one anywhere ends up in a pivot.

@@ -17,7 +17,15 @@ import numpy as np
 
 from noregret.checks import LEAST_SCALE, checked_result, whole, without_numpy
 from noregret.deciding import Situation, draw
-from noregret.decision import Best, Decision, Landscape, Row, Trial, number_of
+from noregret.decision import (
+    Best,
+    Decision,
+    Landscape,
+    Row,
+    Trial,
+    checked_decision,
+    number_of,
+)
 from noregret.errors import (
     ConfigError,
     NoRegretError,
@@ -38,6 +46,7 @@ from noregret.threads import one_thread
 Direction = Literal["maximize", "minimize"]
 Event = dict[str, Any]
 _VERSION = 1
+_LARGEST_BUDGET = 10**100  # what is larger may be more than a double holds
 _BLIND = 0.25  # a noise ratio lam^2 from which on the model has seen little but noise
 
 
@@ -64,7 +73,8 @@ class Optimizer:
     direction  "maximize" or "minimize"
     design     how to start: "sobol", "lhs", "grid" (the paper's), a list of points to try first, or
                "auto": a grid of about sqrt(budget) points for one or two numbers, else Sobol points
-    n0         how many points to start with; prior data (`observe`) count towards it. By default
+    n0         how many points to start with, unless they are listed; prior data (`observe`) count
+               towards it, and what they know is not asked for again. By default
                dim + 2 of "auto"'s Sobol points, up to 2 dim + 2 while the model sees nothing but
                noise; of "sobol" and "lhs" about sqrt(budget), or 2 dim + 2 if that is more; a
                quarter of the budget at most; of a grid M^dim for the whole M next to
@@ -87,7 +97,7 @@ class Optimizer:
         if not isinstance(space, Space):
             raise ConfigError(f"space: need a Space, got {space!r}")
         self.space = space
-        self.budget = whole("budget", budget, least=1)
+        self.budget = whole("budget", budget, least=1, most=_LARGEST_BUDGET)
         self.seed = whole("seed", seed, least=0)
         self.policy = make_policy(policy)
         if direction not in ("maximize", "minimize"):
@@ -203,7 +213,7 @@ class Optimizer:
                 "kind": "asked",
                 "number": len(self._records),
                 "params": self.space.validate(params),
-                "decision": (decision or given).to_json(),
+                "decision": checked_decision(given if decision is None else decision).to_json(),
             }
         )
         return self._records[-1].trial
@@ -218,7 +228,7 @@ class Optimizer:
 
     def extend(self, budget: int) -> None:
         """A new total budget, which may not be less than what was asked already."""
-        budget = whole("budget", budget, least=max(1, len(self._records)))
+        budget = self._checked_budget(budget)
         if budget != self.budget:
             self.apply({"kind": "extended", "budget": budget})
 
@@ -318,7 +328,7 @@ class Optimizer:
         try:
             data = json.loads(text)
             events = data["events"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise StorageError(f"not the JSON of an Optimizer: {error}") from None
         optimizer = cls.from_spec(data, policy=policy)
         if not (isinstance(events, list) and all(isinstance(event, dict) for event in events)):
@@ -395,7 +405,7 @@ class Optimizer:
         self._log.append(event)
 
     def _on_asked(self, event: Event) -> None:
-        if event["number"] != len(self._records):
+        if number_of(event["number"]) != len(self._records):
             raise StorageError(
                 f"event 'asked': need number {len(self._records)}, got {event['number']!r}"
             )
@@ -441,7 +451,10 @@ class Optimizer:
         self._waiting.pop(record.trial.number, None)
 
     def _on_extended(self, event: Event) -> None:
-        self.budget = whole("budget", event["budget"], least=max(1, len(self._records)))
+        self.budget = self._checked_budget(event["budget"])
+
+    def _checked_budget(self, budget: object) -> int:
+        return whole("budget", budget, least=max(1, len(self._records)), most=_LARGEST_BUDGET)
 
     def _learn(
         self, x: Array, event: Event, blind: bool = False
@@ -461,9 +474,10 @@ class Optimizer:
         # Prior data count towards a start of ours; points that the user listed are tried anyway.
         start = self._start
         begun = self._started + (0 if start.listed else len(self._known))
-        size = start.longest if self._blind else start.size
-        if self.remaining and begun < size and begun < len(start.points):
-            return self._surrogate, start.points[self._started], plain
+        if self.remaining and begun < (start.longest if self._blind else start.size):
+            first = self._next_of_start()
+            if first is not None:
+                return self._surrogate, first, plain
         if not self._surrogate.told:  # nothing to learn from yet
             reason = "design" if self.remaining else "exhausted"
             return self._surrogate, draw(self.space, rng), replace(plain, reason=reason)
@@ -472,6 +486,15 @@ class Optimizer:
         situation = self._situation(fresh, rng)
         x, decision = situation.decide(replace(plain, refitted=refitted))
         return situation.surrogate, x, decision
+
+    def _next_of_start(self) -> Array | None:
+        """The first point of the start that is neither asked for nor known; None: there is none."""
+        taken: set[bytes] = set()
+        if self._known and not self._start.listed:  # a list is tried in full
+            taken = self._known | {record.x.tobytes() for record in self._records}
+        # Of those before, each was asked for or known.
+        left = self._start.points[self._started :]
+        return next((x for x in left if x.tobytes() not in taken), None)
 
     def _situation(
         self, surrogate: Surrogate | None = None, rng: np.random.Generator | None = None
@@ -538,7 +561,13 @@ def _checked_model(space: Space, model: object) -> Model:
     """Once it has been tried: a study that could be created must also be able to go on."""
     if not isinstance(model, Model):
         raise ConfigError(f"model: need a Model, got {model!r}")
-    model.start(space.kinds).kernel.gram(np.full((1, space.dim), 0.5))
+    kernel = model.start(space.kinds).kernel
+    try:
+        kernel.gram(np.full((1, space.dim), 0.5))
+    except IndexError:
+        raise ConfigError(
+            f"model: {kernel!r} has columns beyond the {space.dim} there are"
+        ) from None
     return model
 
 

@@ -59,8 +59,6 @@ class Line:
     def snap(self, u: Array) -> Array:
         return snap_to_cells(u, self.cells)
 
-    spread = snap
-
     def to_unit(self, value: float) -> float:
         a, b = self.ends
         position = math.log(value / self.low) if self.log else value

@@ -20,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib import import_module
 from math import inf
+from numbers import Real
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
@@ -233,11 +234,12 @@ class Study:
         same `key`, it returns the same trial: for a caller who missed the answer.
         """
         if n is None:
-            return self._ask(key and f"ask {key}", within_budget)
+            return self._ask(self._key("ask", key), within_budget)
         trials: list[Trial] = []
-        for i in range(whole("n", n, least=1)):
-            each = key and (f"ask {key}" if i == 0 else f"ask+{i} {key}")
+        self._key(f"ask+{whole('n', n, least=1)}", key)  # the longest, before anything is asked
+        for i in range(n):
             try:
+                each = self._key("ask" if i == 0 else f"ask+{i}", key)
                 trials.append(self._ask(each, within_budget))
             except BudgetError:
                 if not trials:
@@ -263,7 +265,7 @@ class Study:
         def verb(optimizer: Optimizer) -> None:
             optimizer.tell(trial, value, sem=sem, count=count)
 
-        self._record(verb, note={"key": key} if key else {})
+        self._record(verb, note={} if self._key("tell", key) is None else {"key": key})
 
     def observe(
         self,
@@ -279,7 +281,7 @@ class Study:
         def verb(optimizer: Optimizer) -> None:
             optimizer.observe(params, value, sem=sem, count=count)
 
-        self._record(verb, key=key and f"observe {key}")
+        self._record(verb, key=self._key("observe", key))
 
     def adopt(self, params: Mapping[str, Scalar], decision: Decision | None = None) -> Trial:
         """A trial that was chosen elsewhere; it costs budget and is waited for like any other."""
@@ -297,7 +299,11 @@ class Study:
 
         The age is counted on the clocks of those who asked and who ask this.
         """
-        if not (age >= timedelta(0) if isinstance(age, timedelta) else 0 <= age < inf):
+        if isinstance(age, timedelta):
+            well = age >= timedelta(0)
+        else:
+            well = isinstance(age, Real) and 0 <= age < inf
+        if not well:
             raise ConfigError(f"age: need a time of at least 0, got {age}")
         with self._lock:
             state = self._refreshed()
@@ -387,7 +393,7 @@ class Study:
         """The log itself: every event after number `after`, or the first `limit` of them."""
         with self._lock:
             last = self._refreshed().seq
-            if after > last:
+            if whole("after", after, least=0) > last:
                 raise ConfigError(f"after: the last event is {last}, got {after}")
             return self._journal.read(self.name, after, limit)
 
@@ -423,6 +429,15 @@ class Study:
             except NoRegretError as error:
                 raise self._journal.corrupt(self.name, event.seq, str(error)) from error
 
+    def _key(self, verb: str, key: str | None) -> str | None:
+        """The journal's key of a call that its caller gave a key to."""
+        if key is None:
+            return None
+        if not isinstance(key, str) or not key:  # such as of a variable that was never set
+            raise ConfigError(f"key: need a text that is not empty, got {key!r}")
+        self._journal.check_key(f"{verb} {key}")
+        return f"{verb} {key}"
+
     def _ask(self, key: str | None, within_budget: bool) -> Trial:
         with self._asking, self._journal.turn(self.name):
             while True:
@@ -450,14 +465,14 @@ class Study:
         while True:
             with self._lock:
                 state = self._refreshed().copy()
-            before = len(state.optimizer.events)
             twin = state.optimizer.copy()
             verb(twin)
-            if len(twin.events) == before:
+            made = twin.events[len(state.optimizer.events) :]
+            if not made:
                 return None
             if stored is not None:
                 raise TrialError(f"the key {key!r} was used before: {stored.kind} {stored.body}")
-            event = {**twin.events[-1], **(note or {})}
+            event = {**made[-1], **(note or {})}
             with suppress(_Overtaken):
                 stored = self._append(state, event, key or _key_of(event))
                 self._adopt(state, stored)

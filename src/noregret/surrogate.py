@@ -70,9 +70,17 @@ class Surrogate:
         return int(self.data.count[(self.data.x == x).all(axis=1)].sum())
 
     def sample_mean(self, x: Array) -> float:
-        """The mean of the results at a point, not the posterior's."""
-        here = (self.data.x == x).all(axis=1)
-        return float(np.average(self.data.y[here], weights=self.data.count[here]))
+        """The mean of the results at a point, not the posterior's.
+
+        Results with a standard error and results without are weighed by the noise of each.
+        """
+        here, data = (self.data.x == x).all(axis=1), self.data
+        noise = 1.0
+        if self.fitted is not None:
+            hyper, scale = self.fitted.hyper, self.fitted.scaling.scale
+            noise = hyper.lam2 * hyper.omega2 * scale * scale
+        weights = np.where(data.known, data.weight, data.weight / noise)[here]
+        return float(np.average(data.y[here], weights=weights / weights.max()))
 
     # -- the posterior -----------------------------------------------------------------------------
 
@@ -101,7 +109,8 @@ class Surrogate:
             mu, sigma = gp.posterior(x[None, :])
             noise = gp.hyper.lam2 * gp.hyper.omega2 / weight if variance is None else variance
             expected = gp.hyper.omega2 * float(sigma[0]) ** 2 + noise
-            surprise += (y - float(mu[0])) ** 2 / expected
+            gap = y - float(mu[0])
+            surprise += gap * gap / expected  # the square may be infinite, and then a fit is due
             gp = gp.add(x, y, weight, variance)
         return replace(self, gp=gp, included=len(self.told), surprise=surprise)
 
@@ -119,10 +128,10 @@ class Surrogate:
         low = any(told.y < scaling.knee for told in self.told[:count])
         if count == len(self.told) and not low:
             return self.data.standardised(scaling.shift, scaling.scale)
-        data = Data.empty(len(self.kinds))
-        for told in self.told[:count]:
-            y = float(scaling.bend(told.y)) if low else told.y
-            data, _ = data.add(told.x, y, told.weight, told.variance)
+        seen = self.told[:count]
+        drawn = scaling.bend([told.y for told in seen]).tolist()
+        observations = ((t.x, y, t.weight, t.variance) for t, y in zip(seen, drawn, strict=True))
+        data = Data.fold(len(self.kinds), observations)
         return data.standardised(scaling.shift, scaling.scale)
 
     def _scaling(self) -> Scaling:
@@ -171,6 +180,8 @@ class Surrogate:
         if not positive or not 0 < at <= len(self.told):
             raise StorageError(f"event 'asked': no fit of {len(self.told)} results: {source!r}")
         start = self.model.start(self.kinds)
+        if len(source["theta"]) != len(start.kernel.theta):
+            raise StorageError(f"event 'asked': no fit of this model's kernel: {source!r}")
         hyper = replace(
             start,
             kernel=start.kernel.with_theta(np.array(source["theta"])),

@@ -88,11 +88,12 @@ class Model:
                 raise ConfigError(f"{name}: need a positive number, got {value!r}")
         for name in ("length_prior", "noise_prior"):
             prior = getattr(self, name)
-            pair = isinstance(prior, tuple) and len(prior) == 2 and all(map(_is_number, prior))
-            if not (pair and prior[1] > 0):
+            numbers = isinstance(prior, tuple | list) and all(map(_is_number, prior))
+            if not (numbers and len(prior) == 2 and prior[1] > 0):
                 raise ConfigError(
                     f"{name}: need (center, sd), sd > 0, of a logarithm, got {prior!r}"
                 )
+            object.__setattr__(self, name, tuple(prior))
 
     @classmethod
     def paper(cls) -> Model:

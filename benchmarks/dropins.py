@@ -17,6 +17,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
 import argparse
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict
@@ -30,6 +31,7 @@ import optuna
 
 from noregret.experiments.problems import PROBLEMS, Problem
 from noregret.experiments.runner import stamp
+from noregret.integrations import optuna as drop_in
 from noregret.integrations.optuna import NoRegretSampler
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,6 +47,8 @@ SAMPLERS: dict[str, Callable[[int, int], Any]] = {
     "TPESampler": lambda budget, seed: optuna.samplers.TPESampler(seed=seed),
     "GPSampler": lambda budget, seed: optuna.samplers.GPSampler(seed=seed),
 }
+
+SAMPLER = hashlib.sha256(Path(drop_in.__file__).read_bytes()).hexdigest()[:12]  # of its code
 
 Run = dict[str, Any]
 
@@ -108,7 +112,7 @@ def warm_up() -> None:
 
 def versions() -> dict[str, str]:
     ours = asdict(stamp())
-    made = {"noregret": ours.pop("version"), **ours}
+    made = {"noregret": ours.pop("version"), **ours, "sampler": SAMPLER}
     return made | {name: version(name) for name in ("optuna", "torch")}
 
 
@@ -119,7 +123,8 @@ def key(run: Run) -> tuple[str, int, str, int]:
 def valid(run: Run) -> bool:
     """Our own runs belong to the code that made them."""
     ours = run["sampler"] == "NoRegretSampler"
-    return not ours or run["versions"].get("source") == stamp().source
+    made = run["versions"]
+    return not ours or (made.get("source"), made.get("sampler")) == (stamp().source, SAMPLER)
 
 
 def records() -> list[Run]:

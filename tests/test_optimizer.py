@@ -548,8 +548,8 @@ def test_a_start_goes_on_where_it_was_when_prior_data_come_late() -> None:
     usual = [t.params for t in nr.Optimizer(LINE, 40, n0=5, design="sobol").ask(5)]
     assert [opt.ask().params, opt.ask().params] == usual[:2]
     opt.observe(usual[0], 1.0)
-    opt.observe(usual[3], 1.0)
-    assert opt.ask().params == usual[2]
+    opt.observe(usual[2], 1.0)
+    assert opt.ask().params == usual[3]
     assert opt.ask().decision.reason != "design"
 
 
@@ -557,6 +557,12 @@ def test_a_start_goes_on_where_it_was_when_prior_data_come_late() -> None:
 def test_budgets_beyond_all_numbers(budget: int) -> None:
     with pytest.raises(nr.ConfigError, match="budget: need at most"):
         nr.Optimizer(LINE, budget)
+    with pytest.raises(nr.ConfigError, match="budget: need at least 1, got"):
+        nr.Optimizer(LINE, -budget)
+    with pytest.raises(nr.ConfigError, match="seed: need at most"):
+        nr.Optimizer(LINE, 10, seed=budget)
+    with pytest.raises(nr.ConfigError, match="n0: need at most"):
+        nr.Optimizer(LINE, 10, n0=budget)
     opt = nr.Optimizer(LINE, 10**100)
     with pytest.raises(nr.ConfigError, match="budget: need at most"):
         opt.extend(budget)
@@ -587,8 +593,11 @@ def test_standard_errors_of_another_world(sem: float, scale: float) -> None:
 def test_a_decision_that_could_not_be_saved_is_not_adopted() -> None:
     opt = nr.Optimizer(LINE, 12)
     wrong = nr.Decision("given", "me", 3, mean=float("nan"))
-    with pytest.raises(nr.ConfigError, match="decision: mean must be finite, got nan"):
+    with pytest.raises(nr.ConfigError, match="decision: mean can't be written down, got nan"):
         opt.adopt({"x": 0.1}, wrong)
+    for mean, kind in ((np.zeros(2), "ndarray"), ("x", "str"), (10**5000, "int")):
+        with pytest.raises(nr.ConfigError, match=f"mean can't be written down, got {kind}"):
+            opt.adopt({"x": 0.1}, nr.Decision("given", "me", 3, mean=mean))  # type: ignore[arg-type]
     with pytest.raises(nr.ConfigError, match=r"decision: need a Decision, got \{"):
         opt.adopt({"x": 0.1}, {"reason": "given"})  # type: ignore[arg-type]
     with pytest.raises(nr.ConfigError, match=r"decision: need one of .*, got 'mine'"):

@@ -313,6 +313,8 @@ def test_a_key_that_is_too_long_for_its_batch_asks_for_nothing(study: Study) -> 
         study.ask(3, key="k" * 195)
     assert len(study.trials) == 0
     assert len(study.ask(3, key="k" * 190)) == 3
+    assert len(study.ask(1, key="k" * 196)) == 1
+    study.tell(0, 1.0, key="k" * 300)  # only written down
 
 
 def test_a_key_that_is_empty_is_a_mistake(study: Study) -> None:

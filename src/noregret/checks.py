@@ -18,11 +18,11 @@ def whole(name: str, value: object, least: int, most: int | None = None) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise ConfigError(f"{name}: need a whole number, got {value!r}")
     number = int(value)
+    digits = number.bit_length()
+    shown = repr(value) if digits < 400 else f"a number of {digits} binary digits"
     if number < least:
-        raise ConfigError(f"{name}: need at least {least}, got {value!r}")
+        raise ConfigError(f"{name}: need at least {least}, got {shown}")
     if most is not None and number > most:
-        digits = number.bit_length()
-        shown = repr(value) if digits < 200 else f"a number of {digits} binary digits"
         raise ConfigError(f"{name}: need at most {most}, got {shown}")
     return number
 

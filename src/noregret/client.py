@@ -237,7 +237,8 @@ class RemoteStudy:
         return self._client.call("GET", self._path + path)
 
     def _post(self, path: str, body: Mapping[str, Any], key: str | None = None) -> Any:
-        return self._client.call("POST", self._path + path, body, key or uuid.uuid4().hex)
+        own = uuid.uuid4().hex if key is None else key
+        return self._client.call("POST", self._path + path, body, own)
 
     def _pages(
         self, path: str, after: int, last: Callable[[Page, int], int]
@@ -260,7 +261,8 @@ def _checked_url(url: str) -> SplitResult:
             return parts
     except ValueError:  # a port that is no number
         pass
-    raise ConfigError(f"url: need http://host:port, percent-encoded, got {url!r}")
+    encoded = "a path percent-encoded, a name in punycode"
+    raise ConfigError(f"url: need http://host:port in ASCII ({encoded}), got {url!r}")
 
 
 def _checked_seconds(name: str, value: float, least: float | None = None) -> float:
@@ -280,7 +282,7 @@ def _checked_token(token: str) -> str:
 
 
 def _checked_key(key: str) -> str:
-    if not (isinstance(key, str) and key.isascii() and key.isprintable()):
+    if not (isinstance(key, str) and key and key.isascii() and key.isprintable()):
         raise ConfigError(f"key: need printable ASCII, as it travels in a header, got {key!r}")
     return key
 

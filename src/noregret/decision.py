@@ -78,9 +78,17 @@ def checked_decision(decision: object) -> Decision:
     if decision.reason not in REASONS:
         raise ConfigError(f"decision: need one of {', '.join(REASONS)}, got {decision.reason!r}")
     for name, value in decision.to_json().items():
-        if isinstance(value, float) and not isfinite(value):
-            raise ConfigError(f"decision: {name} must be finite, got {value!r}")
+        if not (isinstance(value, str) if name in ("reason", "policy") else _is_plain(value)):
+            shown = value if isinstance(value, float) else type(value).__name__
+            raise ConfigError(f"decision: {name} can't be written down, got {shown}")
     return decision
+
+
+def _is_plain(value: object) -> bool:
+    try:
+        return value is None or (isinstance(value, int | float) and isfinite(value))
+    except OverflowError:  # an integer that no double can hold
+        return False
 
 
 def _design(d: Decision) -> str:

@@ -46,7 +46,7 @@ from noregret.threads import one_thread
 Direction = Literal["maximize", "minimize"]
 Event = dict[str, Any]
 _VERSION = 1
-_LARGEST_BUDGET = 10**100  # what is larger may be more than a double holds
+_LARGEST = 10**100  # a budget or a seed; what is larger may be more than a double holds
 _BLIND = 0.25  # a noise ratio lam^2 from which on the model has seen little but noise
 
 
@@ -97,8 +97,8 @@ class Optimizer:
         if not isinstance(space, Space):
             raise ConfigError(f"space: need a Space, got {space!r}")
         self.space = space
-        self.budget = whole("budget", budget, least=1, most=_LARGEST_BUDGET)
-        self.seed = whole("seed", seed, least=0)
+        self.budget = whole("budget", budget, least=1, most=_LARGEST)
+        self.seed = whole("seed", seed, least=0, most=_LARGEST)
         self.policy = make_policy(policy)
         if direction not in ("maximize", "minimize"):
             raise ConfigError(f"direction: need 'maximize' or 'minimize', got {direction!r}")
@@ -454,7 +454,7 @@ class Optimizer:
         self.budget = self._checked_budget(event["budget"])
 
     def _checked_budget(self, budget: object) -> int:
-        return whole("budget", budget, least=max(1, len(self._records)), most=_LARGEST_BUDGET)
+        return whole("budget", budget, least=max(1, len(self._records)), most=_LARGEST)
 
     def _learn(
         self, x: Array, event: Event, blind: bool = False
@@ -492,7 +492,7 @@ class Optimizer:
         taken: set[bytes] = set()
         if self._known and not self._start.listed:  # a list is tried in full
             taken = self._known | {record.x.tobytes() for record in self._records}
-        # Of those before, each was asked for or known.
+        # Those before were asked for or known, if nobody else chose points of a start.
         left = self._start.points[self._started :]
         return next((x for x in left if x.tobytes() not in taken), None)
 

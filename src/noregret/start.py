@@ -104,10 +104,7 @@ def checked_design(space: Space, design: object) -> str | list[dict[str, Scalar]
 
 
 def checked_n0(n0: object) -> int:
-    size = whole("n0", n0, least=1)
-    if size > _LARGE:
-        raise ConfigError(f"n0: need at most {_LARGE}, got {n0!r}")
-    return size
+    return whole("n0", n0, least=1, most=_LARGE)
 
 
 def _affordable(size: int, budget: int) -> int:

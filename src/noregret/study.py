@@ -236,11 +236,10 @@ class Study:
         if n is None:
             return self._ask(self._key("ask", key), within_budget)
         trials: list[Trial] = []
-        self._key(f"ask+{whole('n', n, least=1)}", key)  # the longest, before anything is asked
+        self._key(_ask_of_a_batch(whole("n", n, least=1) - 1), key)  # too long? Before any is asked
         for i in range(n):
             try:
-                each = self._key("ask" if i == 0 else f"ask+{i}", key)
-                trials.append(self._ask(each, within_budget))
+                trials.append(self._ask(self._key(_ask_of_a_batch(i), key), within_budget))
             except BudgetError:
                 if not trials:
                     raise
@@ -265,7 +264,7 @@ class Study:
         def verb(optimizer: Optimizer) -> None:
             optimizer.tell(trial, value, sem=sem, count=count)
 
-        self._record(verb, note={} if self._key("tell", key) is None else {"key": key})
+        self._record(verb, note={} if key is None else {"key": _checked_key(key)})
 
     def observe(
         self,
@@ -433,10 +432,9 @@ class Study:
         """The journal's key of a call that its caller gave a key to."""
         if key is None:
             return None
-        if not isinstance(key, str) or not key:  # such as of a variable that was never set
-            raise ConfigError(f"key: need a text that is not empty, got {key!r}")
-        self._journal.check_key(f"{verb} {key}")
-        return f"{verb} {key}"
+        name = f"{verb} {_checked_key(key)}"
+        self._journal.check_key(name)
+        return name
 
     def _ask(self, key: str | None, within_budget: bool) -> Trial:
         with self._asking, self._journal.turn(self.name):
@@ -516,6 +514,16 @@ def until_spent(ask: Callable[[], Trial]) -> Iterator[Trial]:
 def _body(event: Mapping[str, Any]) -> dict[str, Any]:
     """The journal has the kind in a column of its own."""
     return {name: value for name, value in event.items() if name != "kind"}
+
+
+def _ask_of_a_batch(i: int) -> str:
+    return "ask" if i == 0 else f"ask+{i}"
+
+
+def _checked_key(key: object) -> str:
+    if not isinstance(key, str) or not key:  # such as of a variable that was never set
+        raise ConfigError(f"key: need a text that is not empty, got {key!r}")
+    return key
 
 
 def _key_of(event: Mapping[str, Any]) -> str | None:

@@ -74,11 +74,10 @@ class Surrogate:
 
         Results with a standard error and results without are weighed by the noise of each.
         """
-        here, data = (self.data.x == x).all(axis=1), self.data
-        noise = 1.0
-        if self.fitted is not None:
-            hyper, scale = self.fitted.hyper, self.fitted.scaling.scale
-            noise = hyper.lam2 * hyper.omega2 * scale * scale
+        assert self.fitted is not None  # of what is current
+        data, hyper, scale = self.data, self.fitted.hyper, self.fitted.scaling.scale
+        noise = hyper.lam2 * hyper.omega2 * scale * scale
+        here = (data.x == x).all(axis=1)
         weights = np.where(data.known, data.weight, data.weight / noise)[here]
         return float(np.average(data.y[here], weights=weights / weights.max()))
 

@@ -130,8 +130,8 @@ def _distribution(parameter: Any) -> Any:
 class BoTorch:
     """A GP with BoTorch's own priors, fitted anew at every step, on the unit cube.
 
-    `sample_around_best` matters: without it the search loses the maximum late in a run. So do starts
-    and raw samples, of which it has as many as Ax takes: with 10 and 256 LogEI lost 1028 on
+    `sample_around_best` matters: without it the search loses the maximum late in a run. So do the
+    starts and raw samples, of which it has as many as Ax takes: with 10 and 256 LogEI lost 1028 on
     hartmann-6 with seed 0, with 20 and 1024 it lost 225. Choices are handled by the mixed kernel
     and a search for each of them; whole numbers are rounded.
     """

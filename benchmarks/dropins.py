@@ -20,7 +20,6 @@ import argparse
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from time import process_time
@@ -111,9 +110,8 @@ def warm_up() -> None:
 
 
 def versions() -> dict[str, str]:
-    ours = asdict(stamp())
-    made = {"noregret": ours.pop("version"), **ours, "sampler": SAMPLER}
-    return made | {name: version(name) for name in ("optuna", "torch")}
+    others = {name: version(name) for name in ("optuna", "torch")}
+    return stamp().versions() | {"sampler": SAMPLER} | others
 
 
 def key(run: Run) -> tuple[str, int, str, int]:
@@ -142,7 +140,8 @@ def records() -> list[Run]:
 
 def report(runs: list[Run]) -> str:
     stamps = [run["versions"] for run in runs]
-    used = {k: ", ".join(sorted({s[k] for s in stamps})) for k in stamps[0]}
+    names = {name: None for made in stamps for name in made}  # older ones have fewer
+    used = {k: ", ".join(sorted({made[k] for made in stamps if k in made})) for k in names}
     lines = [
         "# One line changed in an Optuna script",
         "",

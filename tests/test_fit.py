@@ -625,6 +625,7 @@ def test_standard_errors_that_are_too_small_do_not_stop_the_search(understated: 
         {"noise_prior": ("a", "b")},
         {"noise_prior": (0.0, -1.0)},
         {"growth": inf},
+        {"growth": 10**400},
         {"growth": "x"},
         {"lam2": "x"},
         {"omega2": True},

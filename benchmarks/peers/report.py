@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +48,12 @@ def sections(
         "\n\n" + tables(results, "simple")
     )
     yield "## What a suggestion costs\n\n" + cost_table(results, footprints)
-    ids = {Spec.of(run.id) for run in runs}
-    compared = {spec.problem for spec in ids if spec.tool == DEFAULT and spec.start == "common"}
+    common = Results.of(runs, "common")
+    compared = {problem for problem, tool in common.cells if tool == DEFAULT}
     if compared:
-        alike = [run for run in runs if Spec.of(run.id).problem in compared]
-        together = Results.of(alike, "common")
+        cells = {key: cell for key, cell in common.cells.items() if key[0] in compared}
         yield "# With a common start\n\nThe same 2d + 2 Sobol points for all, seed by seed."
-        yield from regret_part(together)
+        yield from regret_part(replace(common, cells=cells))
     yield missing(runs, results)
 
 

@@ -197,8 +197,7 @@ def _peak_mb() -> float:
 
 
 def _stamp(entry: Entry) -> dict[str, str]:
-    ours = asdict(stamp())
-    stamped = {"noregret": ours.pop("version"), **ours}
+    stamped = stamp().versions()
     for package in entry.packages:
         try:
             stamped.setdefault(package, version(package))

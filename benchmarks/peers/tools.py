@@ -86,7 +86,8 @@ TOOLS: Mapping[str, Entry] = MappingProxyType(
             _with(BoTorch, acquisition="log_ei"),
             "SingleTaskGP, LogEI over the best posterior mean at tried points, 2d + 2 Sobol points"
             " first, sample_around_best; 20 searches from 1024 raw samples, as Ax has it, on"
-            " hartmann-6 (both N), griewank-6, levy-4 and michalewicz-5, before that 10 from 256",
+            " hartmann-6 (both N), griewank-6, levy-4 and michalewicz-5, in older records 10 from"
+            " 256",
             "botorch",
             _BOTORCH,
             1.2,
@@ -102,7 +103,7 @@ TOOLS: Mapping[str, Entry] = MappingProxyType(
         ),
         "botorch-ucb": Entry(
             _with(BoTorch, acquisition="ucb"),
-            "the same model and start, UCB with β = 4; on griewank-6 10 searches from 256",
+            "the same model, start and search (the older one on griewank-6), UCB with β = 4",
             "botorch",
             _BOTORCH,
             1.0,

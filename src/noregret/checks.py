@@ -27,6 +27,16 @@ def whole(name: str, value: object, least: int, most: int | None = None) -> int:
     return number
 
 
+def is_number(value: object) -> bool:
+    """Whether it is a finite real number, and no bool."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer that no double can hold
+        return False
+
+
 def checked_result(value: object, sem: object, count: object) -> tuple[float, float | None, float]:
     """A value, its standard error and its count, if they can be right."""
     number = _finite("value", value)

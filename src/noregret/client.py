@@ -14,13 +14,11 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from math import inf
-from numbers import Real
 from typing import Any, cast, overload
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from noregret import errors
-from noregret.checks import checked_result, whole, without_numpy
+from noregret.checks import checked_result, is_number, whole, without_numpy
 from noregret.decision import Best, Decision, Row, Trial, number_of
 from noregret.errors import ConfigError, DataError, MissingExtraError, NoRegretError, StorageError
 from noregret.space import Scalar, Space
@@ -266,8 +264,7 @@ def _checked_url(url: str) -> SplitResult:
 
 
 def _checked_seconds(name: str, value: float, least: float | None = None) -> float:
-    well = isinstance(value, Real) and not isinstance(value, bool)
-    if not (well and (value > 0 if least is None else value >= least) and value < inf):
+    if not (is_number(value) and (value > 0 if least is None else value >= least)):
         wanted = "positive" if least is None else f"at least {least:g}"
         raise ConfigError(f"{name}: need seconds, {wanted} and finite, got {value!r}")
     return float(value)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from math import isfinite
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from noregret.checks import is_number
 from noregret.errors import ConfigError, StorageError, UnknownTrialError
 from noregret.numerics import Array
 from noregret.space import Scalar
@@ -85,10 +85,9 @@ def checked_decision(decision: object) -> Decision:
 
 
 def _is_plain(value: object) -> bool:
-    try:
-        return value is None or (isinstance(value, int | float) and isfinite(value))
-    except OverflowError:  # an integer that no double can hold
-        return False
+    if value is None or isinstance(value, bool):
+        return True
+    return isinstance(value, int | float) and is_number(value)
 
 
 def _design(d: Decision) -> str:

@@ -21,12 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import isfinite, log, sqrt
-from numbers import Real
+from math import log, sqrt
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from noregret.checks import is_number
 from noregret.composites import Product, Sum
 from noregret.errors import ConfigError
 from noregret.gp import Data, Hyper, evidence, evidence_value
@@ -80,15 +80,15 @@ class Model:
             raise ConfigError(f"method: need 'map', 'ml' or 'fixed', got {self.method!r}")
         if self.tail not in ("log", "linear"):
             raise ConfigError(f"tail: need 'log' or 'linear', got {self.tail!r}")
-        if not (_is_number(self.growth) and self.growth >= 0):
+        if not (is_number(self.growth) and self.growth >= 0):
             raise ConfigError(f"growth: need a number >= 0, got {self.growth!r}")
         for name in ("lam2", "omega2"):
             value = getattr(self, name)
-            if not (_is_number(value) and value > 0):
+            if not (is_number(value) and value > 0):
                 raise ConfigError(f"{name}: need a positive number, got {value!r}")
         for name in ("length_prior", "noise_prior"):
             prior = getattr(self, name)
-            numbers = isinstance(prior, tuple | list) and all(map(_is_number, prior))
+            numbers = isinstance(prior, tuple | list) and all(map(is_number, prior))
             if not (numbers and len(prior) == 2 and prior[1] > 0):
                 raise ConfigError(
                     f"{name}: need (center, sd), sd > 0, of a logarithm, got {prior!r}"
@@ -149,10 +149,6 @@ class Model:
         if choices:
             parts.append(Hamming((1.0,) * len(choices), choices))
         return parts[0] if len(parts) == 1 else Product(tuple(parts))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
 
 
 _KERNEL_TYPES: dict[str, type[Kernel]] = {

@@ -429,8 +429,8 @@ class Optimizer:
         record = self._record(event["number"])
         if record.status == "told":
             raise StorageError(f"event 'told': trial {event['number']} was told before")
-        why = record.trial.decision
-        value, sem, count = self._learn(record.x, event, why is not None and why.reason == "design")
+        blind = record.trial.decision.reason == "design"
+        value, sem, count = self._learn(record.x, event, blind)
         self._close(replace(record, status="told", value=value, sem=sem, count=count))
 
     def _on_observed(self, event: Event) -> None:

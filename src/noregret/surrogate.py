@@ -124,10 +124,9 @@ class Surrogate:
 
         Each result is drawn in by itself, as those are which come after a fit.
         """
-        low = any(told.y < scaling.knee for told in self.told[:count])
-        if count == len(self.told) and not low:
-            return self.data.standardised(scaling.shift, scaling.scale)
         seen = self.told[:count]
+        if count == len(self.told) and not any(told.y < scaling.knee for told in seen):
+            return self.data.standardised(scaling.shift, scaling.scale)
         drawn = scaling.bend([told.y for told in seen]).tolist()
         observations = ((t.x, y, t.weight, t.variance) for t, y in zip(seen, drawn, strict=True))
         data = Data.fold(len(self.kinds), observations)

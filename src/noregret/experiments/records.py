@@ -40,6 +40,11 @@ class Stamp:
     numpy: str
     scipy: str
 
+    def versions(self) -> dict[str, str]:
+        """By the names of the packages, for records that name others beside them."""
+        own = asdict(self)
+        return {"noregret": own.pop("version"), **own}
+
     def __str__(self) -> str:
         return (
             f"noregret {self.version} at commit {self.commit or 'none'}, Python {self.python},"

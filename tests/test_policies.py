@@ -129,7 +129,21 @@ def test_widths_of_gp_ucb() -> None:
         n**2 * d * np.sqrt(np.log(4 * d / 0.1))
     )
     assert nr.GPUCB(beta="srinivas").width(here) == pytest.approx(np.sqrt(srinivas))
-    assert nr.GPUCB(beta="chowdhury-gopalan").width(here) > 1
+    theirs = 2.0 + np.sqrt(2 * (here.gp.information + 1 + np.log(1 / 0.1)))
+    assert nr.GPUCB(beta="chowdhury-gopalan", bound=2.0).width(here) == pytest.approx(theirs)
+
+
+def test_widths_of_gp_ts() -> None:
+    here = context()
+    assert nr.GPTS().width(here) == 1
+    assert nr.GPTS(scale=3).width(here) == 3
+    v_n = 2.0 + np.sqrt(2 * (here.gp.information + 1 + np.log(2 / 0.1)))
+    wide = nr.GPTS(scale="chowdhury-gopalan", bound=2.0)
+    assert wide.width(here) == pytest.approx(v_n)
+    x = np.random.default_rng(1).random((20, 2))
+    drawn = wide.score(replace(here, rng=np.random.default_rng(2)))(x)[0]
+    path = here.gp.sample_path(np.random.default_rng(2), wide.features, v_n)
+    np.testing.assert_allclose(drawn, path(x))
 
 
 def test_nguyen_falls_back_to_the_largest_sample_mean() -> None:
@@ -172,6 +186,21 @@ def test_explore_then_commit() -> None:
     late = {trial.params["x"] for trial in opt.trials[10:]}
     assert len(late) == 1
     assert late == {max(trial.params["x"] for trial in opt.trials)}
+
+
+def test_explore_then_commit_serves_the_best_mean_of_each_time() -> None:
+    """Under noise that may be another point later on, but never a new one."""
+    rng = np.random.default_rng(0)
+    opt = nr.Optimizer(
+        nr.Space({"x": nr.Float(0, 1)}), 40, policy=nr.ExploreThenCommit(0.5), seed=1
+    )
+    for trial in opt:
+        if trial.number >= 20:
+            assert trial.params == opt.best().params
+        opt.tell(trial, -((trial.params["x"] - 0.4) ** 2) + 0.3 * rng.standard_normal())
+    seen = [trial.params["x"] for trial in opt.trials]
+    assert 1 < len(set(seen[20:])) < 10
+    assert set(seen[20:]) <= set(seen[:20])
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -336,7 +365,22 @@ def test_an_order_is_no_choice(kind: type[nr.Categorical | nr.Ordinal]) -> None:
         (lambda: nr.GPUCB(beta=inf), "beta: need a number >= 0, got inf"),
         (lambda: nr.GPUCB(bound=-1.0), "bound: need a number >= 0, got -1"),
         (lambda: nr.EIC(omega_scale=inf), "omega_scale: need a positive number, got inf"),
-        (lambda: nr.EIC(omega_scale=1.0, gamma=(-5.0,)), "gamma: need numbers >= 0"),
+        (lambda: nr.EIC(omega_scale=1.0, gamma=(-5.0,)), "gamma: need a list of numbers >= 0"),
+        (lambda: nr.EIC(omega_scale=1.0, gamma=5.0), "gamma: need a list of numbers >= 0, got 5"),
+        (lambda: nr.EIC(gamma=(1.0,)), "gamma: has no use without omega_scale"),
+        (lambda: nr.EIC(omega_scale="x"), "omega_scale: need a positive number, got 'x'"),
+        (lambda: nr.EIC(gate="off"), "gate: need True or False, got 'off'"),
+        (lambda: nr.EIC(merge=None), "merge: need True or False, got None"),
+        (lambda: nr.GPTS(merge="no"), "merge: need True or False, got 'no'"),
+        (lambda: nr.IDS(directed="no"), "directed: need True or False, got 'no'"),
+        (lambda: nr.IDS(payback="a"), "payback: need a share from 0 to 1, got 'a'"),
+        (lambda: nr.IDS(payback=np.array([0.1, 0.2])), "payback: need a share"),
+        (lambda: nr.EI(beta="x"), "beta: need a quantile level between 0 and 1, got 'x'"),
+        (lambda: nr.GPUCB(beta=None), "beta: need a number >= 0, got None"),
+        (lambda: nr.GPUCB(beta=10**400), "beta: need a number >= 0"),
+        (lambda: nr.GPTS(scale=[1]), r"scale: need a positive number, got \[1\]"),
+        (lambda: nr.ExploreThenCommit(nan), "explore: need a share from 0 to 1, got nan"),
+        (lambda: make_policy({"name": "eic", "gate": "false"}), "gate: need True or False"),
         (lambda: nr.EINguyen(kappa=inf), "kappa: need a number >= 0, got inf"),
     ],
 )

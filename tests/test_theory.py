@@ -484,6 +484,21 @@ def test_gamma_may_be_given() -> None:
     assert Optimizer.from_json(opt.to_json()).policy == policy
 
 
+def test_past_the_end_of_a_schedule_omega_goes_on_growing() -> None:
+    kernel = SE((0.2,))
+    policy = EIC(merge=False, omega_scale=1.0, delta=DELTA, gamma=(0.0, 0.5))
+    opt = Optimizer(Space({"x": Float(0, 1)}), 40, policy=policy, model=Model.fixed(kernel, 1.0))
+    used = []
+    for trial in opt:
+        opt.tell(trial, 0.1 * (trial.number % 3))
+        used.append(policy.omega(opt._situation().context))
+    assert used[0] == omega_n(0.5, 1.0, DELTA)  # one was asked for: gamma_1
+    x = np.array([[trial.params["x"]] for trial in opt.trials])
+    info = theory.mutual_information(kernel, x, 1.0)
+    assert used[-1] == pytest.approx(omega_n(info, 1.0, DELTA))
+    assert used[-1] > used[0]
+
+
 def test_fixed_model_is_neither_fitted_nor_rescaled() -> None:
     kernel = Matern((0.3,), None, 1.5)
     opt = Optimizer(Space({"x": Float(0, 1)}), 12, model=Model.fixed(kernel, 0.5, 4.0))

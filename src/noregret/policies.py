@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import ndtri
 
-from noregret.checks import whole
+from noregret.checks import is_number, whole
 from noregret.errors import ConfigError
 from noregret.gp import GP
 from noregret.numerics import Array, gate
@@ -71,6 +71,9 @@ class Policy(ABC):
     name: ClassVar[str] = ""
     merge: bool = field(default=False, kw_only=True)
 
+    def __post_init__(self) -> None:
+        _check_flag("merge", self.merge)
+
     @abstractmethod
     def score(self, context: Context) -> Score: ...
 
@@ -116,23 +119,29 @@ def incumbent(context: Context, kind: Incumbent, beta: float = 0.9) -> float:
 def _check_incumbent(kind: str, beta: float) -> None:
     if kind not in INCUMBENTS:
         raise ConfigError(f"incumbent: need one of {', '.join(INCUMBENTS)}, got {kind!r}")
-    if not 0 < beta < 1:
-        raise ConfigError(f"beta: need a quantile level between 0 and 1, got {beta!r}")
+    _check_between("beta", beta, "a quantile level")
 
 
-def _check_delta(delta: float) -> None:
-    if not 0 < delta < 1:
-        raise ConfigError(f"delta: need a probability between 0 and 1, got {delta!r}")
+def _check_between(name: str, value: float, what: str) -> None:
+    if not (is_number(value) and 0 < value < 1):
+        raise ConfigError(f"{name}: need {what} between 0 and 1, got {value!r}")
 
 
-def _check_amount(name: str, value: float) -> None:
-    if not 0 <= value < np.inf:
-        raise ConfigError(f"{name}: need a number >= 0, got {value!r}")
+def _check_amount(name: str, value: float, positive: bool = False) -> None:
+    if not (is_number(value) and (value > 0 if positive else value >= 0)):
+        need = "a positive number" if positive else "a number >= 0"
+        raise ConfigError(f"{name}: need {need}, got {value!r}")
 
 
-def _check_payback(payback: float) -> None:
-    if not 0 <= payback <= 1:
-        raise ConfigError(f"payback: need a share from 0 to 1, got {payback!r}")
+def _check_share(name: str, value: float) -> None:
+    if not (is_number(value) and 0 <= value <= 1):
+        raise ConfigError(f"{name}: need a share from 0 to 1, got {value!r}")
+
+
+def _check_flag(name: str, value: object) -> None:
+    """Words are no flags: "off" would be on."""
+    if not isinstance(value, bool | np.bool_):
+        raise ConfigError(f"{name}: need True or False, got {value!r}")
 
 
 def _within(payback: float, remaining: int) -> float:
@@ -154,6 +163,7 @@ class EI(Policy):
     beta: float = 0.9
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_incumbent(self.incumbent, self.beta)
 
     def xi(self, context: Context) -> float:
@@ -182,7 +192,7 @@ class EIC(EI):
     `gate=False, merge=False` is plain EI.  `payback` p spreads the loss over 1 + p (m - 1)
     evaluations, not over all m that remain (see `IDS`).  `omega_scale` c replaces the fitted omega
     by the schedule of eq. omgn, c sqrt(gamma_n + 1 + log(1/delta)), with the information I_n of the
-    data so far for gamma_n, or with `gamma` = (gamma_0, gamma_1, ...) where it is given.
+    data so far for gamma_n, or with `gamma` = (gamma_0, gamma_1, ...) as far as it is given.
     """
 
     name: ClassVar[str] = "eic"
@@ -195,13 +205,18 @@ class EIC(EI):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        _check_flag("gate", self.gate)
+        if self.omega_scale is not None:
+            _check_amount("omega_scale", self.omega_scale, positive=True)
+        if not isinstance(self.gamma, tuple | list) or not all(
+            is_number(gamma) and gamma >= 0 for gamma in self.gamma
+        ):
+            raise ConfigError(f"gamma: need a list of numbers >= 0, got {self.gamma!r}")
+        if self.gamma and self.omega_scale is None:
+            raise ConfigError("gamma: has no use without omega_scale, which was not given")
         object.__setattr__(self, "gamma", tuple(self.gamma))  # a list, when read from JSON
-        if self.omega_scale is not None and not 0 < self.omega_scale < np.inf:
-            raise ConfigError(f"omega_scale: need a positive number, got {self.omega_scale!r}")
-        if not all(0 <= gamma < np.inf for gamma in self.gamma):
-            raise ConfigError(f"gamma: need numbers >= 0, got {self.gamma!r}")
-        _check_delta(self.delta)
-        _check_payback(self.payback)
+        _check_between("delta", self.delta, "a probability")
+        _check_share("payback", self.payback)
 
     def horizon(self, context: Context) -> float:
         return _within(self.payback, context.remaining)
@@ -212,9 +227,10 @@ class EIC(EI):
     def omega(self, context: Context) -> float:
         if self.omega_scale is None:
             return context.gp.omega
-        gamma = context.gp.information
-        if self.gamma:
-            gamma = self.gamma[min(context.asked, len(self.gamma) - 1)]
+        if context.asked < len(self.gamma):
+            gamma = self.gamma[context.asked]
+        else:  # past a schedule's end omega_n must go on growing
+            gamma = max((context.gp.information, *self.gamma[-1:]))
         return omega_n(gamma, self.omega_scale, self.delta)
 
 
@@ -287,6 +303,7 @@ class GPUCB(Policy):
     bound: float = 1.0  # B, the norm of f in its RKHS, in units of omega
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         named = ("srinivas", "chowdhury-gopalan", "log")
         if isinstance(self.beta, str):
             if self.beta not in named:
@@ -295,7 +312,7 @@ class GPUCB(Policy):
                 )
         else:
             _check_amount("beta", self.beta)
-        _check_delta(self.delta)
+        _check_between("delta", self.delta, "a probability")
         _check_amount("bound", self.bound)
 
     def width(self, context: Context) -> float:
@@ -347,8 +364,11 @@ class IDS(Policy):
     directed: bool | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.payback is not None:
-            _check_payback(self.payback)
+            _check_share("payback", self.payback)
+        if self.directed is not None:
+            _check_flag("directed", self.directed)
 
     def horizon(self, context: Context) -> float:
         usual = 1.0 if context.choices else 0.3
@@ -416,24 +436,27 @@ class GPTS(Policy):
     features: int = 1024
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.scale, str):
             if self.scale != "chowdhury-gopalan":
                 raise ConfigError(
                     f"scale: need a number or 'chowdhury-gopalan', got {self.scale!r}"
                 )
-        elif self.scale is not None and not 0 < self.scale < np.inf:
-            raise ConfigError(f"scale: need a positive number, got {self.scale!r}")
-        _check_delta(self.delta)
+        elif self.scale is not None:
+            _check_amount("scale", self.scale, positive=True)
+        _check_between("delta", self.delta, "a probability")
         _check_amount("bound", self.bound)
         whole("features", self.features, least=1)
 
+    def width(self, context: Context) -> float:
+        """By what the posterior sd is multiplied."""
+        if isinstance(self.scale, str):  # R / lam = 1, as for GP-UCB
+            return beta_n(context.gp.information, self.bound, 1.0, self.delta / 2)
+        return self.scale or 1.0
+
     def score(self, context: Context) -> Score:
-        gp = context.gp
-        if isinstance(self.scale, str):
-            scale = beta_n(gp.information, self.bound, 1.0, self.delta / 2)  # R / lam, as above
-        else:
-            scale = self.scale or 1.0
-        return PathScore(gp.sample_path(context.rng, self.features, scale))
+        path = context.gp.sample_path(context.rng, self.features, self.width(context))
+        return PathScore(path)
 
 
 @dataclass(frozen=True)
@@ -451,14 +474,17 @@ class Random(Policy):
 
 @dataclass(frozen=True)
 class ExploreThenCommit(Policy):
-    """Random for a first share of the budget, then the best posterior mean found, for good."""
+    """Random for a first share of the budget, then always the tried point of the best mean.
+
+    That is the best posterior mean at that time: what is served goes on telling about itself.
+    """
 
     name: ClassVar[str] = "explore-then-commit"
     explore: float = 0.2
 
     def __post_init__(self) -> None:
-        if not 0 <= self.explore <= 1:
-            raise ConfigError(f"explore: need a share between 0 and 1, got {self.explore!r}")
+        super().__post_init__()
+        _check_share("explore", self.explore)
 
     def shortcut(self, context: Context) -> Array | None:
         budget = context.asked + context.remaining

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import combinations_with_replacement
@@ -156,7 +157,7 @@ def test_waves_miss_no_more_than_bounded(nu: float, q: int, radius: float) -> No
 def test_bounds_know_only_their_kernels() -> None:
     with pytest.raises(ConfigError, match="SE and Matern"):
         theory.information_bound(Product((SE((0.2,)),)), 10, 1.0)
-    with pytest.raises(ConfigError, match="n=0"):
+    with pytest.raises(ConfigError, match="n: need at least 1, got 0"):
         theory.greedy_information_gain(SE((0.2,)), np.zeros((3, 1)), 0, 1.0)
 
 
@@ -349,7 +350,7 @@ def test_widths_are_the_papers() -> None:
     ratio = [beta_n(g, 2.0, 0.5, 0.1) / omega_n(g, c, 0.1) for g in np.linspace(0, 100, 50)]
     assert ratio[0] == pytest.approx(1.0)
     assert np.all(np.diff(ratio) < 0)
-    with pytest.raises(ConfigError, match="delta=0"):
+    with pytest.raises(ConfigError, match="delta: need a probability between 0 and 1, got 0"):
         omega_scale(1.0, 1.0, 0.0)
 
 
@@ -463,7 +464,9 @@ def test_theorem_1_on_the_continuous_cube() -> None:
     x = np.array([list(t.params.values()) for t in opt.trials])
     n0 = sum(t.decision.reason == "design" for t in opt.trials)
     assert n0 == 9
-    assert 0 <= regret <= theory.run_bound(kernel, x, n0, B=B, R=R)
+    assert 0 < regret < theory.run_bound(kernel, x, n0, B=B, R=R)
+    for trial in opt.trials[n0:-1]:  # Lemma 2
+        assert trial.decision.z >= -sqrt(2 * log(40 - trial.number))
     assert not any(t.decision.merged for t in opt.trials)
 
 
@@ -515,7 +518,7 @@ def test_fixed_model_is_neither_fitted_nor_rescaled() -> None:
 
 
 @pytest.mark.parametrize("noise", rkhs.NOISES)
-def test_regret_stays_below_the_bound_and_falls(noise: rkhs.Noise) -> None:
+def test_regret_per_evaluation_falls(noise: rkhs.Noise) -> None:
     """A small edition of benchmarks/theory_bounds.py."""
     kernel = SE((0.2,))
     mean = []
@@ -524,13 +527,72 @@ def test_regret_stays_below_the_bound_and_falls(noise: rkhs.Noise) -> None:
         for seed in range(3):
             problem = rkhs.draw(kernel, 1, seed, B=B, R=R, noise=noise, levels=41)
             opt = Optimizer.theorem1(problem.space(), N, kernel, B=B, R=R, seed=seed)
-            regret = tell_all(opt, problem, N, seed)
-            x = np.array([[t.params["x1"]] for t in opt.trials])
-            n0 = sum(t.decision.reason == "design" for t in opt.trials)
-            assert 0 <= regret <= theory.run_bound(kernel, x, n0, B=B, R=R)
-            per_step.append(regret / N)
+            per_step.append(tell_all(opt, problem, N, seed) / N)
         mean.append(np.mean(per_step))
     assert mean[1] < mean[0]
+
+
+@pytest.mark.parametrize("noise", rkhs.NOISES)
+@pytest.mark.parametrize("share", [0.1, 1.0])
+def test_each_step_of_the_proof_holds(share: float, noise: rkhs.Noise) -> None:
+    """The bound on R_N is above what any algorithm can lose at these budgets; its steps are not."""
+    counts = np.sum([proof_of_a_run(share, noise, seed) for seed in (0, 1, 4)], axis=0)
+    worth, gated, caught = (int(count) for count in counts)
+    assert worth > 150
+    if share < 1:  # the gate does close, and there were points that it must not let pass
+        assert gated > 10
+        assert caught > 50
+
+
+def proof_of_a_run(share: float, noise: rkhs.Noise, seed: int) -> tuple[int, int, int]:
+    """Asserts the inequalities by dense algebra over the finite domain, at every evaluation.
+
+    How often x* was worth its cost, how often not, and how often [II] could have been broken.
+    """
+    kernel, N = SE((0.2,)), 120
+    problem = rkhs.draw(kernel, 1, seed, B=B, R=R, noise=noise, levels=41)
+    c = share * omega_scale(B, R, DELTA)
+    opt = Optimizer.theorem1(problem.space(), N, kernel, B=B, R=R, delta=DELTA, c=c)
+    tell_all(opt, problem, N)
+    grid, f, lam2 = problem.grid(), problem.f(problem.grid()), noise_ratio(N)
+    star = int(np.argmax(f))
+    rows = [int(np.argmin(np.abs(grid[:, 0] - t.params["x1"]))) for t in opt.trials]
+    ys = np.array([row.value for row in opt.history()])
+    worth = gated = caught = 0
+    for n in range(sum(t.decision.reason == "design" for t in opt.trials), N):
+        xs, taken, left = grid[rows[:n]], rows[n], N - n
+        C, k = kernel.gram(xs) + lam2 * np.eye(n), kernel.gram(grid, xs)
+        mu = k @ np.linalg.solve(C, ys[:n])
+        sigma = np.sqrt(1 - np.einsum("ij,ji->i", k, np.linalg.solve(C, k.T)))
+        info = 0.5 * np.linalg.slogdet(C / lam2)[1]
+        beta, omega = beta_n(info, B, R, DELTA), omega_n(info, c, DELTA)
+        xi = mu[rows[:n]].max()
+        z = (mu - xi) / (omega * sigma)
+        ei, cost = omega * sigma * h(z), omega * sigma * h(-z) / left
+        assert np.all(np.abs(f - mu) <= beta * sigma)  # Lemma 1, which these seeds keep
+        # [I], eq. insregterm1, and its two cases, term1case1 and term1case2
+        assert f[star] - xi <= improvement_constant(beta / omega) * ei[star]
+        if ei[star] >= cost[star]:
+            worth += 1
+            assert ei[star] <= ei[taken] * (1 + 1e-6)
+            assert ei[taken] <= max(0.0, f[taken] - xi) + (beta + omega) * sigma[taken]
+        else:
+            gated += 1
+            assert ei[star] < (sqrt(2) * B + 2 * beta + omega) / left
+        # [II], eq. insregterm2: what the gate is for
+        allowed = (omega * sqrt(2 * log(left)) + beta) * sigma
+        assert xi - f[taken] <= allowed[taken]
+        caught += bool(np.any(xi - f > allowed))
+    return worth, gated, caught
+
+
+POINTS = np.linspace(0, 1, 10)[:, None]
+
+
+def theorem1(kernel: object, B: float = 1.0, R: float = 0.1) -> Optimizer:
+    """With c given, whose own formula would look at B and R."""
+    space = Space({"x": Float(0, 1)})
+    return Optimizer.theorem1(space, 20, kernel, B=B, R=R, c=1.0)  # type: ignore[arg-type]
 
 
 # --- functions to test on -------------------------------------------------------------------------
@@ -559,12 +621,54 @@ def test_maximum_is_found(kernel: Kernel) -> None:
 
 
 def test_functions_are_validated() -> None:
-    with pytest.raises(ConfigError, match="B=-1"):
+    with pytest.raises(ConfigError, match="B: need a positive number, got -1"):
         rkhs.draw(SE((0.2,)), 1, 0, B=-1)
     with pytest.raises(ConfigError, match="cauchy"):
         rkhs.draw(SE((0.2,)), 1, 0, noise="cauchy")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="cauchy"):
         rkhs.draw_noise("cauchy", 1.0, 1, np.random.default_rng(0))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: theory.regret_bound(100, 10, 5, B=1, R=0.1, c=-1.0), "c: need a positive"),
+        (lambda: theory.regret_bound(100, 10, 5, B=1, R=0.1, c=0.0), "c: need a positive"),
+        (
+            lambda: theory.regret_bound(100, 10, 5, B=1, R=-3, c=1.0),
+            "R: need a number >= 0, got -3",
+        ),
+        (lambda: theory.regret_bound(100, 10, 5, B=0, R=1, c=1.0), "B: need a positive number"),
+        (lambda: theory.regret_bound(100, 10, 5, B=1, R=1, delta=2.0, c=1.0), "delta: .* got 2.0"),
+        (lambda: theory.regret_bound(100, 10, np.nan, B=1, R=1), "gamma: .* got nan"),
+        (lambda: theory.regret_bound(0, 0, 5, B=1, R=1), "N: need at least 1, got 0"),
+        (lambda: theory.regret_bound(10, 20, 5, B=1, R=1), "n0: need at most 10, got 20"),
+        (lambda: theory.regret_bound(10, 2, 5, B=1, R=1, sd_sum=-1.0), "sd_sum: .* got -1.0"),
+        (lambda: theory.run_bound(SE((0.2,)), POINTS, -1, B=1, R=1), "n0: need at least 0, got -1"),
+        (lambda: theory.run_bound(SE((0.2,)), POINTS, 20, B=1, R=1), "n0: need at most 10"),
+        (lambda: omega_scale(np.inf, 0.1, 0.1), "B: need a positive number, got inf"),
+        (lambda: omega_scale("1", 0.1, 0.1), "B: need a positive number, got '1'"),  # type: ignore[arg-type]
+        (lambda: noise_ratio(-2), "N: need at least 1, got -2"),
+        (lambda: theory.information_bound(SE((0.2,)), 10, 0.0), "lam2: need a positive number"),
+        (lambda: theory.information_bound(SE((0.2,)), 0, 1.0), "n: need at least 1, got 0"),
+        (lambda: theory.sequential_sd(SE((0.2,)), POINTS * np.nan, 1.0), "X: need rows of finite"),
+        (lambda: theory.mutual_information(SE((0.2,)), POINTS[:, 0], 1.0), "X: need rows"),
+        (lambda: theory.mutual_information(SE((0.2,)), POINTS, -1.0), "lam2: need a positive"),
+        (lambda: theory.greedy_information_gain(SE((0.2,)), POINTS * np.nan, 3, 1.0), "X: need"),
+        (lambda: theory.greedy_information_gain(SE((0.2,)), POINTS, 3.0, 1.0), "n: need a whole"),  # type: ignore[arg-type]
+        (lambda: theory.regret_rate(SE((0.2,)))(0.5), "N: need a number >= 1, got 0.5"),
+        (lambda: rkhs.draw(SE((0.2,)), 1, 0, R=np.nan), "R: need a number >= 0, got nan"),
+        (lambda: rkhs.draw(SE((0.2,)), 1, 0, B=np.inf), "B: need a positive number, got inf"),
+        (lambda: rkhs.draw(SE((0.2,)), 1, 0, levels=1), "levels: need at least 2, got 1"),
+        (lambda: rkhs.draw(SE((0.2,)), 1, 0, terms=0), "terms: need at least 1, got 0"),
+        (lambda: theorem1(SE((0.2,)), B=-1.0), "B: need a positive number, got -1.0"),
+        (lambda: theorem1(SE((0.2,)), R=-5.0), "R: need a number >= 0, got -5.0"),
+        (lambda: theorem1("se"), "kernel: need a Kernel with its length-scales, got 'se'"),
+    ],
+)
+def test_what_cannot_be_right_is_refused(call: Callable[[], object], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        call()
 
 
 # --- the page -------------------------------------------------------------------------------------

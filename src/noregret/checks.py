@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Integral, Real
+from typing import TypeGuard
 
 import numpy as np
 
@@ -27,7 +28,7 @@ def whole(name: str, value: object, least: int, most: int | None = None) -> int:
     return number
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether it is a finite real number, and no bool."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
@@ -35,6 +36,29 @@ def is_number(value: object) -> bool:
         return math.isfinite(value)
     except OverflowError:  # an integer that no double can hold
         return False
+
+
+def check_amount(name: str, value: object, positive: bool = False) -> None:
+    if not (is_number(value) and (value > 0 if positive else value >= 0)):
+        need = "a positive number" if positive else "a number >= 0"
+        raise ConfigError(f"{name}: need {need}, got {value!r}")
+
+
+def check_inside(name: str, value: object, what: str) -> None:
+    """A probability, say."""
+    if not (is_number(value) and 0 < value < 1):
+        raise ConfigError(f"{name}: need {what} between 0 and 1, got {value!r}")
+
+
+def check_share(name: str, value: object) -> None:
+    if not (is_number(value) and 0 <= value <= 1):
+        raise ConfigError(f"{name}: need a share from 0 to 1, got {value!r}")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Words are no flags: "off" would be on."""
+    if not isinstance(value, bool | np.bool_):
+        raise ConfigError(f"{name}: need True or False, got {value!r}")
 
 
 def checked_result(value: object, sem: object, count: object) -> tuple[float, float | None, float]:

@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from noregret.checks import is_number
+from noregret.checks import check_amount, is_number
 from noregret.composites import Product, Sum
 from noregret.errors import ConfigError
 from noregret.gp import Data, Hyper, evidence, evidence_value
@@ -80,12 +80,9 @@ class Model:
             raise ConfigError(f"method: need 'map', 'ml' or 'fixed', got {self.method!r}")
         if self.tail not in ("log", "linear"):
             raise ConfigError(f"tail: need 'log' or 'linear', got {self.tail!r}")
-        if not (is_number(self.growth) and self.growth >= 0):
-            raise ConfigError(f"growth: need a number >= 0, got {self.growth!r}")
-        for name in ("lam2", "omega2"):
-            value = getattr(self, name)
-            if not (is_number(value) and value > 0):
-                raise ConfigError(f"{name}: need a positive number, got {value!r}")
+        check_amount("growth", self.growth)
+        check_amount("lam2", self.lam2, positive=True)
+        check_amount("omega2", self.omega2, positive=True)
         for name in ("length_prior", "noise_prior"):
             prior = getattr(self, name)
             numbers = isinstance(prior, tuple | list) and all(map(is_number, prior))

@@ -136,8 +136,10 @@ class Optimizer:
         sqrt(N) points, omega_n = c sqrt(I_n + 1 + log(1/delta)).  Points that are alike are not
         merged.  The budget belongs to it: `extend` leaves the guarantee.
         """
-        scale = omega_scale(B, R, delta) if c is None else c
-        policy = EIC(merge=False, omega_scale=scale, delta=delta)
+        if not isinstance(kernel, Kernel):
+            raise ConfigError(f"kernel: need a Kernel with its length-scales, got {kernel!r}")
+        least = omega_scale(B, R, delta)  # also for its checks
+        policy = EIC(merge=False, omega_scale=least if c is None else c, delta=delta)
         model = Model.fixed(kernel, noise_ratio(whole("budget", budget, least=1)))
         return cls(space, budget, seed=seed, policy=policy, design="grid", model=model)
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import ndtri
 
-from noregret.checks import is_number, whole
+from noregret.checks import check_amount, check_flag, check_inside, check_share, is_number, whole
 from noregret.errors import ConfigError
 from noregret.gp import GP
 from noregret.numerics import Array, gate
@@ -72,7 +72,7 @@ class Policy(ABC):
     merge: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        _check_flag("merge", self.merge)
+        check_flag("merge", self.merge)
 
     @abstractmethod
     def score(self, context: Context) -> Score: ...
@@ -119,29 +119,7 @@ def incumbent(context: Context, kind: Incumbent, beta: float = 0.9) -> float:
 def _check_incumbent(kind: str, beta: float) -> None:
     if kind not in INCUMBENTS:
         raise ConfigError(f"incumbent: need one of {', '.join(INCUMBENTS)}, got {kind!r}")
-    _check_between("beta", beta, "a quantile level")
-
-
-def _check_between(name: str, value: float, what: str) -> None:
-    if not (is_number(value) and 0 < value < 1):
-        raise ConfigError(f"{name}: need {what} between 0 and 1, got {value!r}")
-
-
-def _check_amount(name: str, value: float, positive: bool = False) -> None:
-    if not (is_number(value) and (value > 0 if positive else value >= 0)):
-        need = "a positive number" if positive else "a number >= 0"
-        raise ConfigError(f"{name}: need {need}, got {value!r}")
-
-
-def _check_share(name: str, value: float) -> None:
-    if not (is_number(value) and 0 <= value <= 1):
-        raise ConfigError(f"{name}: need a share from 0 to 1, got {value!r}")
-
-
-def _check_flag(name: str, value: object) -> None:
-    """Words are no flags: "off" would be on."""
-    if not isinstance(value, bool | np.bool_):
-        raise ConfigError(f"{name}: need True or False, got {value!r}")
+    check_inside("beta", beta, "a quantile level")
 
 
 def _within(payback: float, remaining: int) -> float:
@@ -205,9 +183,9 @@ class EIC(EI):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_flag("gate", self.gate)
+        check_flag("gate", self.gate)
         if self.omega_scale is not None:
-            _check_amount("omega_scale", self.omega_scale, positive=True)
+            check_amount("omega_scale", self.omega_scale, positive=True)
         if not isinstance(self.gamma, tuple | list) or not all(
             is_number(gamma) and gamma >= 0 for gamma in self.gamma
         ):
@@ -215,8 +193,8 @@ class EIC(EI):
         if self.gamma and self.omega_scale is None:
             raise ConfigError("gamma: has no use without omega_scale, which was not given")
         object.__setattr__(self, "gamma", tuple(self.gamma))  # a list, when read from JSON
-        _check_between("delta", self.delta, "a probability")
-        _check_share("payback", self.payback)
+        check_inside("delta", self.delta, "a probability")
+        check_share("payback", self.payback)
 
     def horizon(self, context: Context) -> float:
         return _within(self.payback, context.remaining)
@@ -278,7 +256,7 @@ class EINguyen(EI):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_amount("kappa", self.kappa)
+        check_amount("kappa", self.kappa)
 
     def settle(self, context: Context, value: float) -> int | None:
         if self.kappa == 0 or value + log(context.unit) >= log(self.kappa):
@@ -311,9 +289,9 @@ class GPUCB(Policy):
                     f"beta: need a number or one of {', '.join(named)}, got {self.beta!r}"
                 )
         else:
-            _check_amount("beta", self.beta)
-        _check_between("delta", self.delta, "a probability")
-        _check_amount("bound", self.bound)
+            check_amount("beta", self.beta)
+        check_inside("delta", self.delta, "a probability")
+        check_amount("bound", self.bound)
 
     def width(self, context: Context) -> float:
         """sqrt(beta_n): how many posterior sds."""
@@ -366,9 +344,9 @@ class IDS(Policy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.payback is not None:
-            _check_share("payback", self.payback)
+            check_share("payback", self.payback)
         if self.directed is not None:
-            _check_flag("directed", self.directed)
+            check_flag("directed", self.directed)
 
     def horizon(self, context: Context) -> float:
         usual = 1.0 if context.choices else 0.3
@@ -443,9 +421,9 @@ class GPTS(Policy):
                     f"scale: need a number or 'chowdhury-gopalan', got {self.scale!r}"
                 )
         elif self.scale is not None:
-            _check_amount("scale", self.scale, positive=True)
-        _check_between("delta", self.delta, "a probability")
-        _check_amount("bound", self.bound)
+            check_amount("scale", self.scale, positive=True)
+        check_inside("delta", self.delta, "a probability")
+        check_amount("bound", self.bound)
         whole("features", self.features, least=1)
 
     def width(self, context: Context) -> float:
@@ -484,7 +462,7 @@ class ExploreThenCommit(Policy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_share("explore", self.explore)
+        check_share("explore", self.explore)
 
     def shortcut(self, context: Context) -> Array | None:
         budget = context.asked + context.remaining

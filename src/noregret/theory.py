@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.special import beta, gammainc
 
+from noregret.checks import check_amount, check_inside, is_number, whole
 from noregret.errors import ConfigError
 from noregret.gp import GP, Data, Hyper
 from noregret.kernels import SE, Kernel, Matern
@@ -37,6 +38,7 @@ _BATCH = 64  # candidates that are brought up to date together, to begin with
 
 def mutual_information(kernel: Kernel, X: Array, lam2: float) -> float:
     """I(Y; F) of observations at the rows of X, eq. infogain: log det(I + K / lam^2) / 2."""
+    X = _checked_points(X, lam2)
     return GP.of(Data.of(X, np.zeros(len(X))), Hyper(kernel, lam2, 1.0)).information
 
 
@@ -45,6 +47,7 @@ def sequential_sd(kernel: Kernel, X: Array, lam2: float) -> Array:
 
     Its squares plus lam^2 are the pivots of the Cholesky factor of K + lam^2 I.
     """
+    X = _checked_points(X, lam2)
     pivots = np.diag(np.linalg.cholesky(kernel.gram(X) + lam2 * np.eye(len(X))))
     return np.sqrt(np.maximum(pivots**2 - lam2, 0.0))
 
@@ -65,9 +68,8 @@ def greedy_information_gain(kernel: Kernel, candidates: Array, n: int, lam2: flo
     again only if its old variance might win (Minoux's lazy greedy).  All are brought up to date
     once every few picks, in one matrix product.
     """
-    if n < 1 or not lam2 > 0:
-        raise ConfigError(f"need n >= 1 and lam2 > 0, got n={n!r}, lam2={lam2!r}")
-    search = _Greedy(kernel, np.asarray(candidates, dtype=float), n, lam2)
+    points, n = _checked_points(candidates, lam2), whole("n", n, least=1)
+    search = _Greedy(kernel, points, n, lam2)
     return 0.5 * np.cumsum([log1p(search.pick() / lam2) for _ in range(n)])
 
 
@@ -143,6 +145,8 @@ def information_bound(kernel: Kernel, n: int, lam2: float) -> float:
     finite part here is f's Taylor polynomial of degree q in each of M^d cells; the best M and q are
     taken.
     """
+    n = whole("n", n, least=1)
+    check_amount("lam2", lam2, positive=True)
     scales, d = _lengthscales(kernel), len(_lengthscales(kernel))
     best = 0.5 * n * log1p(1.0 / lam2)
     for cells in np.unique(np.geomspace(1, max(1.0, n ** (1 / d)), 200).astype(int)):
@@ -190,24 +194,28 @@ def _wave_rest(nu: float, q: int, radius: float) -> float:
 
 def noise_ratio(N: int) -> float:
     """lam^2 = 1 + 2/N of Theorem 1."""
-    return 1.0 + 2.0 / N
+    return 1.0 + 2.0 / whole("N", N, least=1)
 
 
 def beta_n(gamma: float, B: float, R: float, delta: float) -> float:
     """beta_n, Lemma 1: with probability 1 - delta, |f - mu_n| <= beta_n sigma_n for all x and n."""
+    for name, value in (("gamma", gamma), ("B", B), ("R", R)):
+        check_amount(name, value)
+    check_inside("delta", delta, "a probability")
     return B + R * sqrt(2.0 * (gamma + 1.0 + log(1.0 / delta)))
 
 
 def omega_n(gamma: float, c: float, delta: float) -> float:
     """omega_n, eq. omgn."""
+    check_amount("gamma", gamma)
+    check_amount("c", c, positive=True)
+    check_inside("delta", delta, "a probability")
     return c * sqrt(gamma + 1.0 + log(1.0 / delta))
 
 
 def omega_scale(B: float, R: float, delta: float) -> float:
     """The least c for which omega_n >= beta_n at all n: the choice of c where none is given."""
-    if not (B > 0 and R >= 0 and 0 < delta < 1):
-        given = f"B={B!r}, R={R!r}, delta={delta!r}"
-        raise ConfigError(f"need B > 0, R >= 0 and 0 < delta < 1, got {given}")
+    check_amount("B", B, positive=True)
     return beta_n(0.0, B, R, delta) / omega_n(0.0, 1.0, delta)
 
 
@@ -247,12 +255,16 @@ def regret_bound(
     `sd_sum` is sum_n sigma_n(x_(n+1)) if it is known; if not, Lemma 5 and Cauchy-Schwarz bound it.
     beta_n / omega_n falls with n, so that C' is the one at n_0.
     """
-    scale = omega_scale(B, R, delta) if c is None else c
+    N = whole("N", N, least=1)
+    n0 = whole("n0", n0, least=0, most=N)
+    least = omega_scale(B, R, delta)  # also for its checks
+    scale = least if c is None else c
     start = beta_n(gamma_n0, B, R, delta) / omega_n(gamma_n0, scale, delta)
     C = improvement_constant(start)
     width, omega = beta_n(gamma, B, R, delta), omega_n(gamma, scale, delta)
     if sd_sum is None:
         sd_sum = sqrt(N * variance_constant(noise_ratio(N)) * gamma)
+    check_amount("sd_sum", sd_sum)
     widest = sqrt(2.0) * B  # Lemma 6: no two values of f are further apart
     design = widest * n0
     gated_out = C * (widest + 2.0 * width + omega) * (log(N) + 1.0)
@@ -275,7 +287,7 @@ def run_bound(
     With I_n in place of gamma_n and the sigma_n(x_(n+1)) that were met in place of their bound.
     """
     N = len(X)
-    lam2 = noise_ratio(N)
+    n0, lam2 = whole("n0", n0, least=0, most=N), noise_ratio(N)
     sigma = sequential_sd(kernel, X, lam2)
     info = np.concatenate([[0.0], information_path(sigma, lam2)])
     return regret_bound(
@@ -302,6 +314,8 @@ class Rate:
     log_power: float
 
     def __call__(self, N: float) -> float:
+        if not (is_number(N) and N >= 1):
+            raise ConfigError(f"N: need a number >= 1, got {N!r}")
         return float(N**self.power * log(N) ** self.log_power)
 
     def __mul__(self, other: Rate) -> Rate:
@@ -331,6 +345,14 @@ def lower_rate(kernel: Kernel) -> Rate:
     if isinstance(kernel, Matern):
         return Rate((kernel.nu + d) / (2.0 * kernel.nu + d), 0.0)
     return Rate(0.5, d / 4.0)
+
+
+def _checked_points(X: Array, lam2: float) -> Array:
+    points = np.asarray(X, dtype=float)
+    if points.ndim != 2 or not len(points) or not np.isfinite(points).all():
+        raise ConfigError(f"X: need rows of finite coordinates, got {X!r:.200}")
+    check_amount("lam2", lam2, positive=True)
+    return points
 
 
 def _lengthscales(kernel: Kernel) -> tuple[float, ...]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from noregret.checks import check_amount, whole
 from noregret.errors import ConfigError
 from noregret.kernels import Kernel
 from noregret.space import Float, Space
@@ -70,6 +71,9 @@ class RKHSFunction:
         """With its maximum searched for: over the whole grid, or on the cube by climbing."""
         if noise not in NOISES:
             raise ConfigError(f"noise: need one of {', '.join(NOISES)}, got {noise!r}")
+        check_amount("R", R)
+        if levels is not None:
+            levels = whole("levels", levels, least=2)
         open_end = cls(kernel, centres, weights, 0.0, centres[0], R, noise, levels)
         x_star = open_end._climbed() if levels is None else open_end._best_of(open_end.grid())
         f_star = float(open_end.f(x_star[None, :])[0])
@@ -144,8 +148,8 @@ def draw(
     levels: int | None = None,
 ) -> RKHSFunction:
     """A random function of norm B: `terms` uniform centres with normal weights, then scaled."""
-    if not B > 0 or terms < 1:
-        raise ConfigError(f"need B > 0 and at least one term, got B={B!r}, terms={terms!r}")
+    check_amount("B", B, positive=True)
+    terms, dim = whole("terms", terms, least=1), whole("dim", dim, least=1)
     rng = np.random.default_rng(seed)
     centres, weights = rng.random((terms, dim)), rng.standard_normal(terms)
     weights *= B / sqrt(float(weights @ kernel.gram(centres) @ weights))

@@ -504,6 +504,37 @@ def test_claims_are_contradicted_where_they_fail() -> None:
     assert all(verdict.startswith("contradicted in") for verdict in verdicts.values())
 
 
+@pytest.mark.parametrize(("level", "holds"), [(1500, True), (899, None), (700, False)])
+def test_smallest_for_good_fails_only_by_a_difference_that_shows(
+    level: int, holds: bool | None
+) -> None:
+    """EI a hair below EIC's mean on the network is a tie, not a contradiction."""
+    runs = [r for r in as_the_paper_has_it(ENOUGH) if "/mlp/ei/" not in r.id]
+    for seed in range(ENOUGH):
+        common = int(np.random.default_rng(seed).normal(0, 40))  # EIC has it, too
+        runs.append(fake("mlp", "ei", level + common + 60 * (-1) ** seed, seed))
+    (claim,) = (claim for claim in claims(Results.of(runs)) if claim.key == "C7")
+    (part,) = (
+        part for part in claim.parts if "from evaluation" in part.text or "never" in part.text
+    )
+    assert part.holds is holds
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "holds"),
+    [(1100, 400, True), (1100, 797, None), (1100, 1100, False), (900, 900, False)],
+)
+def test_overtaking_fails_only_by_a_difference_that_shows(
+    first: int, then: int, holds: bool | None
+) -> None:
+    runs = [r for r in as_the_paper_has_it(ENOUGH) if "/ackley-2/eic/" not in r.id]
+    for seed in range(ENOUGH):
+        noise = int(np.random.default_rng(seed).normal(0, 40)) + 60 * (-1) ** seed
+        runs.append(fake("ackley-2", "eic", first + noise, seed, late=then + noise))
+    (claim,) = (claim for claim in claims(Results.of(runs)) if claim.key == "C5")
+    assert claim.parts[-1].holds is holds
+
+
 def test_the_setting_that_agrees_best_shows() -> None:
     runs = list(as_the_paper_has_it(ENOUGH))
     runs += [fake(f, "gp-ucb-srinivas", 5000, seed) for f in FUNCTIONS for seed in range(ENOUGH)]
@@ -512,6 +543,9 @@ def test_the_setting_that_agrees_best_shows() -> None:
     assert hold == count > 0
     assert agreement(results, {"gp-ucb": "gp-ucb-srinivas"}) < (hold, count)
     assert agreement(results, {"gp-ucb": "gp-ucb-4"}) == (0, 0)  # has no records
+    alone, rest = (agreement(results, {"ei": "ei"}, keys) for keys in (("C1",), ("C3", "C4", "C6")))
+    assert alone == (6, 6)
+    assert tuple(np.add(alone, rest)) == agreement(results, {"ei": "ei"})
 
 
 def test_the_page_has_everything(tmp_path: Path) -> None:

@@ -334,7 +334,9 @@ def test_sentences_say_what_the_numbers_say() -> None:
         "against an expected loss of 0.4"
     )
     moved = nr.Decision("exploit", "eic", 3, mean=2.0, sd=0.5, incumbent=1.75, **gains)
-    assert str(moved).startswith("moved: expected 2 ± 0.5, no worse than the best so far (1.75); ")
+    assert str(moved).startswith(
+        "moved: expected 2 ± 0.5, no worse than what there is to beat (1.75); "
+    )
     spent = nr.Decision("exhausted", "eic", 0, mean=2.0, sd=0.5)
     assert str(spent) == "budget spent: the best point so far, expected 2 ± 0.5"
     with pytest.raises(nr.StorageError, match="whim"):

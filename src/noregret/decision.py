@@ -110,7 +110,7 @@ def _explore(d: Decision) -> str:
 
 def _exploit(d: Decision) -> str:
     return (
-        f"moved: expected {_short(d.mean)} ± {_short(d.sd)}, no worse than the best so far "
+        f"moved: expected {_short(d.mean)} ± {_short(d.sd)}, no worse than what there is to beat "
         f"({_short(d.incumbent)}); {_gain_and_loss(d)}"
     )
 

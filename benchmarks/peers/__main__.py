@@ -7,6 +7,7 @@ from pathlib import Path
 
 from benchmarks.peers import footprint, report, runs
 from benchmarks.peers.problems import GROUPS, TASKS
+from benchmarks.peers.results import FRESH
 from benchmarks.peers.tools import TOOLS
 
 RECORDS = runs.ROOT / "docs" / "results" / "peers" / "records"
@@ -39,6 +40,7 @@ def _run(options: argparse.Namespace) -> None:
         options.seeds,
         options.slow_seeds,
         options.budget,
+        options.first_seed,
     )
     missing = runs.run_all(
         wanted,
@@ -63,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--tools", nargs="+", choices=TOOLS, default=list(TOOLS), metavar="NAME")
     add("--start", choices=runs.STARTS, default="own", help="common: 2d + 2 Sobol points for all")
     add("--seeds", type=int, default=20)
+    add("--first-seed", type=int, default=0, help=f"{FRESH}: for the confirmation of the default")
     add("--slow-seeds", type=int, default=5, help="of tools that take most of a second a step")
     add("--jobs", type=int, default=1, help="runs at a time, on a core each")
     add("--limit-minutes", type=float, help="start no run after these")

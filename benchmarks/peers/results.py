@@ -13,6 +13,9 @@ from benchmarks.peers.tools import DEFAULT, PEERS, TOOLS
 
 from noregret.experiments.analyse import Interval, interval
 
+FRESH = 100
+"""Seeds from here on were kept away from every choice: they are a confirmation of their own."""
+
 
 @dataclass(frozen=True)
 class Gap:

@@ -109,6 +109,7 @@ def specs(
     seeds: int,
     slow_seeds: int,
     budget: int | None = None,
+    first_seed: int = 0,
 ) -> list[Spec]:
     """Seed by seed, and in each the cheap ones first: a part of it is a smaller benchmark."""
     cells = [
@@ -118,7 +119,7 @@ def specs(
     ]
     cells.sort(key=lambda spec: spec.cost)
     return [
-        replace(cell, seed=seed)
+        replace(cell, seed=first_seed + seed)
         for seed in range(seeds)
         for cell in cells
         if seed < slow_seeds or not TOOLS[cell.tool].slow

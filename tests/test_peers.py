@@ -10,13 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.peers import report, runs, tools
 from benchmarks.peers.__main__ import main
+from benchmarks.peers.adapters import common_start
 from benchmarks.peers.problems import TASKS
-from benchmarks.peers.results import Results
+from benchmarks.peers.results import ENOUGH, FRESH, Results, holm
 from benchmarks.peers.runs import Spec
 
 BUDGET = 8
@@ -52,6 +54,15 @@ def test_no_point_beats_the_optimum_and_the_noise_belongs_to_the_evaluation(name
         ("shekel-4", {"x1": 4.00074653, "x2": 4.00059293, "x3": 3.99966339, "x4": 3.9995098}),
         ("alpine-3", {"x1": 7.91705268, "x2": 7.91705268, "x3": 7.91705268}),
         (
+            "michalewicz-5",
+            {"x1": 2.2029055, "x2": 1.5707963, "x3": 1.2849916, "x4": 1.9230585, "x5": 1.7204698},
+        ),
+        ("goldstein-2", {"x1": 0.0, "x2": -1.0}),
+        ("bukin-2", {"x1": -10.0, "x2": 1.0}),
+        ("hartmann-4", {"x1": 0.18739527, "x2": 0.19415153, "x3": 0.55791778, "x4": 0.26477962}),
+        ("powell-4", dict.fromkeys(("x1", "x2", "x3", "x4"), 0.0)),
+        ("salomon-3", dict.fromkeys(("x1", "x2", "x3"), 0.0)),
+        (
             "recipe-5",
             {
                 "temperature": 72.5,
@@ -79,9 +90,38 @@ def test_the_order_is_seed_by_seed_and_the_cheap_ones_first():
     ]
 
 
+@pytest.fixture
+def torch_as_it_was():
+    """The peers set what belongs to the whole process."""
+    yield
+    if torch := sys.modules.get("torch"):
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.usefixtures("torch_as_it_was")
 def test_botorch_starts_with_the_common_points_anyway():
+    pytest.importorskip("torch", reason="torch is not installed")
     (spec,) = runs.specs(["forrester-1"], ["botorch-ucb"], "common", 1, 1)
     assert spec.start == "own"
+    tool = tools.TOOLS["botorch-ucb"].tool(spec.task, 7, [])
+    assert [tool.ask() for _ in range(4)] == common_start(spec.task, 7)
+
+
+@pytest.mark.usefixtures("torch_as_it_was")
+@pytest.mark.filterwarnings("ignore")  # the peers' own
+@pytest.mark.parametrize("name", tools.TOOLS)
+def test_every_tool_knows_which_way_is_up(name):
+    """What it recommends is among the best that it was told of, not among the worst."""
+    entry = tools.TOOLS[name]
+    if not entry.installed:
+        pytest.skip(f"{entry.imports} is not installed")
+    task = TASKS["forrester-1"]
+    tool, tried = entry.tool(task, 0, []), []
+    for _ in range(8):
+        params = tool.ask()
+        tool.tell(params, 10.0 * params["x1"])
+        tried.append(params["x1"])
+    assert tool.recommend()["x1"] >= np.median(tried)
 
 
 def test_runs_are_recorded_resumed_and_reported(tmp_path, monkeypatch, capsys):
@@ -119,14 +159,63 @@ def test_a_torn_line_is_passed_over_and_written_again(tmp_path):
     assert runs.read(tmp_path) == {record.id: record}
 
 
-def test_a_single_run_ranks_nobody():
+def recorded(regrets: dict[str, list[float]], first_seed: int = 0) -> list[runs.Run]:
     run = runs.run(specs("random")[0])
-    recorded = [
+    return [
         replace(run, id=f"forrester-1/{tool}/own/{seed}", regret=regret)
-        for tool, regrets in {"ax": [1.0], "skopt": [3.0, 5.0], "optuna-tpe": [2.0, 4.0]}.items()
-        for seed, regret in enumerate(regrets)
+        for tool, values in regrets.items()
+        for seed, regret in enumerate(values, first_seed)
     ]
-    assert Results.of(recorded, "own").ranked("forrester-1") == ["optuna-tpe", "skopt"]
+
+
+def test_few_runs_rank_nobody_and_decide_nothing():
+    spread = np.linspace(-0.1, 0.1, ENOUGH)
+    found = recorded(
+        {
+            "noregret": [1.0, *(1.0 + spread)],
+            "ax": [2.0, 2.01, 1.99],
+            "skopt": [*(4.0 + spread)],
+            "optuna-tpe": [*(3.0 + spread)],
+        }
+    )
+    results = Results.of(found, "own")
+    assert results.ranked("forrester-1") == ["optuna-tpe", "skopt"]
+    assert results.unranked("forrester-1") == ["ax"]
+    assert results.against("forrester-1", "skopt").clear
+    assert not results.against("forrester-1", "ax").clear  # although its interval excludes 0
+    assert results.against("forrester-1", "ax").regret.high < 0
+
+
+def test_the_confirmation_has_seeds_of_its_own():
+    ours, theirs = [1.0, 1.2, 0.9, 1.1, 1.0, 1.3], [1.5, 1.4, 2.0, 1.2, 1.6]
+    known = recorded({"noregret": [100.0] * 5, "optuna-tpe": theirs})
+    found = [*known, *recorded({"noregret": ours}, FRESH)]
+    results, fresh = Results.of(found, "own"), Results.of(found, "own", fresh=True)
+    assert results.cells["forrester-1", "noregret"].over("regret").mean == 100
+    (duel,) = report.duels(results, fresh)
+    expected = stats.ttest_ind(ours, theirs, equal_var=False)
+    assert duel.gap.p == pytest.approx(expected.pvalue)
+    interval = expected.confidence_interval(0.95)
+    assert (duel.gap.regret.low, duel.gap.regret.high) == pytest.approx(
+        (interval.low, interval.high)
+    )
+    page = "\n".join(report.sections(found, results, {}, "x.png"))
+    assert "| forrester-1 | 1.08 ± 0.15 (6) | optuna-tpe: 1.54 ± 0.37 (5) |" in page
+
+
+def test_many_looks_need_more():
+    assert holm({"a": 0.001, "b": 0.02, "c": 0.026, "d": 0.9}) == {"a"}
+    assert holm({"a": 0.001, "b": 0.016, "c": 0.024, "d": 0.9}) == {"a", "b", "c"}
+    assert holm({}) == set()
+
+
+def test_a_cell_is_not_made_in_two_ways(tmp_path):
+    wanted = specs("noregret-eic", seeds=2)
+    record = runs.run(wanted[0])
+    assert record.stamp["setting"] == "policy=eic"
+    runs.append(tmp_path, replace(record, stamp=record.stamp | {"setting": "policy=ei"}))
+    with pytest.raises(SystemExit, match="was run with policy=ei, now it would be policy=eic"):
+        runs.run_all(wanted, tmp_path)
 
 
 class Broken:
@@ -177,7 +266,20 @@ def test_nothing_is_started_after_the_limit(tmp_path):
     assert runs.run_all(wanted, tmp_path, limit_minutes=0.0) == 3
 
 
-def test_a_common_start_is_the_same_for_all():
-    wanted = specs("noregret", "noregret-paper", "random", start="common")
-    first = [runs.run(spec).steps[:4] for spec in wanted]
-    assert first[0] == first[1] == first[2]
+@pytest.mark.parametrize("problem", ["forrester-1", "recipe-5"])
+def test_a_common_start_is_the_same_for_all(problem):
+    """And ours is told of it point by point: its adapter asserts that."""
+    names, size = ["noregret", "noregret-paper", "random"], 2 * TASKS[problem].space.dim + 2
+    wanted = runs.specs([problem], names, "common", 1, 1, size + 3)
+    found = [runs.run(spec) for spec in wanted]
+    assert [run.error for run in found] == [None] * 3
+    first, second, third = (run.steps[:size] for run in found)
+    assert first == second == third
+
+
+def test_a_start_that_is_told_in_another_order_would_be_noticed():
+    task = TASKS["forrester-1"]
+    first = common_start(task, 0)
+    tool = tools.TOOLS["noregret"].tool(task, 0, list(reversed(first)))
+    with pytest.raises(AssertionError):
+        tool.tell(first[0], 1.0)

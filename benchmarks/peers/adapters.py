@@ -1,8 +1,8 @@
 """How each tool is driven: as a person would set it up who knows it well and wants its best.
 
-A tool is asked for a point, told the outcome, and recommends one in the end. What all share: none
-is told the noise; outcomes are to be maximised; scales (a logarithm, a whole number, a choice) are
-declared wherever the tool has a word for them, and it works in the unit cube where not.
+A tool is asked for a point, told the outcome, and recommends one in the end. What all share:
+outcomes are to be maximised; scales (a logarithm, a whole number, a choice) are declared wherever
+the tool has a word for them, and it works in the unit cube where not.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class NoRegret:
     def tell(self, params: Params, value: float) -> None:
         # A common start is the optimizer's design: what it asks for next is what was tried.
         trial, self._trial = self._trial or self._optimizer.ask(), None
+        assert trial.params == params
         self._optimizer.tell(trial, value)
 
     def recommend(self) -> Params:
@@ -131,10 +132,9 @@ class BoTorch:
     """A GP with BoTorch's own priors, fitted anew at every step, on the unit cube.
 
     `sample_around_best` matters: without it the search loses the maximum late in a run. So do the
-    starts and raw samples, of which it has as many as Ax takes: with 10 and 256 LogEI lost 1028 on
-    hartmann-6 with seed 0, with 20 and 1024 it lost 225. (qLogNoisyEI gained nothing by that: 1284
-    with fewer, 1448 with more.) Choices are handled by the mixed kernel and a search for each of
-    them; whole numbers are rounded.
+    starts and raw samples: with 10 and 256 LogEI lost 1028 on hartmann-6 with seed 0, with 20 and
+    1024 (as many as Ax takes) 225. Choices are handled by the mixed kernel and a search for each
+    of them; whole numbers are rounded.
     """
 
     def __init__(
@@ -143,8 +143,8 @@ class BoTorch:
         seed: int,
         first: Sequence[Params],
         acquisition: str,
-        starts: int = 20,
-        raw_samples: int = 1024,
+        starts: int,
+        raw_samples: int,
     ) -> None:
         import torch
 

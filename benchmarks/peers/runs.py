@@ -138,7 +138,7 @@ def run(spec: Spec) -> Run:
     simple = error = None
     try:
         first = common_start(task, spec.seed) if spec.start == "common" else []
-        tool = entry.make(task, spec.seed, first)
+        tool = entry.tool(task, spec.seed, first)
         for number in range(task.budget):
             started = time.process_time()
             params = first[number] if number < len(first) else tool.ask()
@@ -204,7 +204,7 @@ def _stamp(entry: Entry) -> dict[str, str]:
             stamped.setdefault(package, version(package))
         except PackageNotFoundError:  # a checkout
             continue
-    return stamped
+    return stamped | {"setting": entry.setting}
 
 
 # -- around it -------------------------------------------------------------------------------------
@@ -227,6 +227,7 @@ def run_all(
     with only_runner(root):
         known = read(root)
         _check_sizes(wanted, known)
+        _check_settings(wanted, known)
         todo = [spec for spec in wanted if spec.id not in known]
         work = {spec.id: max(1, round(spec.cost)) for spec in wanted}
         done = sum(work[spec.id] for spec in wanted if spec.id in known)
@@ -294,6 +295,19 @@ def _check_sizes(wanted: Iterable[Spec], known: dict[str, Run]) -> None:
             raise SystemExit(
                 f"records: {spec.id} has a budget of {known[spec.id].budget} there,"
                 f" {spec.task.budget} here; smoke runs need a folder of their own (--records)"
+            )
+
+
+def _check_settings(wanted: Iterable[Spec], known: dict[str, Run]) -> None:
+    """A cell whose seeds were run in two ways says nothing of either."""
+    cells = {(spec.problem, spec.tool, spec.start) for spec in wanted}
+    for run in known.values():
+        spec = Spec.of(run.id)
+        now, then = TOOLS[spec.tool].setting, run.stamp.get("setting", "")
+        if (spec.problem, spec.tool, spec.start) in cells and then != now:
+            raise SystemExit(
+                f"records: {spec.id} was run with {then or 'nothing set'}, now it would be"
+                f" {now or 'nothing set'}; delete its file to make the cell anew"
             )
 
 

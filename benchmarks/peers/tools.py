@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any
@@ -26,14 +26,23 @@ from benchmarks.peers.problems import Params, Task
 class Entry:
     """A tool of the benchmark; the first package is the one that a user imports."""
 
-    make: Callable[[Task, int, Sequence[Params]], Tool]
+    make: Callable[..., Tool]
     about: str
     imports: str
     packages: tuple[str, ...]
     step: float
     """CPU seconds, roughly, at n = 100: orders the runs and weighs the progress."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What `make` is told beside the task; every record keeps it."""
     starts_common: bool = False
     """Its own start is the common one already."""
+
+    def tool(self, task: Task, seed: int, first: Sequence[Params]) -> Tool:
+        return self.make(task, seed, first, **self.settings)
+
+    @property
+    def setting(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self.settings.items())
 
     @property
     def slow(self) -> bool:
@@ -45,10 +54,7 @@ class Entry:
         return all(find_spec(name) is not None for name in names)
 
 
-def _with(make: Callable[..., Tool], **settings: Any) -> Callable[..., Tool]:
-    return lambda task, seed, first: make(task, seed, first, **settings)
-
-
+_LARGE, _SMALL = {"starts": 20, "raw_samples": 1024}, {"starts": 10, "raw_samples": 256}
 _OURS = ("noregret", "numpy", "scipy")
 _OPTUNA = ("optuna", "torch", "scipy", "greenlet")
 _BOTORCH = ("botorch", "gpytorch", "torch")
@@ -65,50 +71,58 @@ TOOLS: Mapping[str, Entry] = MappingProxyType(
             0.02,
         ),
         "noregret-eic": Entry(
-            _with(NoRegret, policy="eic"), 'the default with policy="eic"', "noregret", _OURS, 0.02
+            NoRegret,
+            'the default with policy="eic"',
+            "noregret",
+            _OURS,
+            0.02,
+            {"policy": "eic"},
         ),
         "optuna-gp": Entry(
-            _with(Optuna, sampler="GPSampler"),
+            Optuna,
             "GPSampler, defaults; on hartmann-6, whose times are shown, with greenlet as it advises"
-            " (a third less CPU time), elsewhere in part without",
+            " (a third of the CPU time), elsewhere in part without",
             "optuna, torch",
             _OPTUNA,
             0.15,
+            {"sampler": "GPSampler"},
         ),
         "optuna-tpe": Entry(
-            _with(Optuna, sampler="TPESampler"),
+            Optuna,
             "TPESampler, defaults",
             "optuna",
             ("optuna",),
             0.01,
+            {"sampler": "TPESampler"},
         ),
         "botorch-logei": Entry(
-            _with(BoTorch, acquisition="log_ei"),
+            BoTorch,
             "SingleTaskGP, LogEI over the best posterior mean at tried points, 2d + 2 Sobol points"
-            " first, sample_around_best; 20 searches from 1024 raw samples, as Ax has it, on"
-            " hartmann-6 (both N), griewank-6, levy-4 and michalewicz-5, in older records 10 from"
-            " 256",
+            " first, sample_around_best, as many searches and raw samples as Ax takes",
             "botorch",
             _BOTORCH,
             1.2,
-            True,
+            {"acquisition": "log_ei", **_LARGE},
+            starts_common=True,
         ),
         "botorch-lognei": Entry(
-            _with(BoTorch, acquisition="log_nei", starts=10, raw_samples=256),
-            "the same model and start, qLogNoisyEI with prune_baseline, 10 searches from 256 (with"
-            " the larger search it loses as much: 1448 and 1284 on hartmann-6 with seed 0)",
+            BoTorch,
+            "the same model and start, qLogNoisyEI with prune_baseline and a smaller search (the"
+            " larger one takes twice as long, and gained it nothing on hartmann-6)",
             "botorch",
             _BOTORCH,
             1.3,
-            True,
+            {"acquisition": "log_nei", **_SMALL},
+            starts_common=True,
         ),
         "botorch-ucb": Entry(
-            _with(BoTorch, acquisition="ucb"),
-            "the same model, start and search (the older one on griewank-6), UCB with β = 4",
+            BoTorch,
+            "the same model, start and search as LogEI, UCB with β = 4",
             "botorch",
             _BOTORCH,
             1.0,
-            True,
+            {"acquisition": "ucb", **_LARGE},
+            starts_common=True,
         ),
         "bayes-opt": Entry(
             BayesOpt,
@@ -118,11 +132,13 @@ TOOLS: Mapping[str, Entry] = MappingProxyType(
             0.5,
         ),
         "bayes-opt-ucb": Entry(
-            _with(BayesOpt, kappa=2.0, alpha=1e-2),
-            "UCB with κ = 2 and alpha = 0.01 for the noise",
+            BayesOpt,
+            "UCB with κ = 2 and alpha = 0.01, the variance of most problems' noise, which no other"
+            " tool is told",
             "bayes_opt",
             _BAYES,
             0.5,
+            {"kappa": 2.0, "alpha": 1e-2},
         ),
         "skopt": Entry(
             Skopt,

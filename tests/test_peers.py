@@ -209,13 +209,17 @@ def test_many_looks_need_more():
     assert holm({}) == set()
 
 
-def test_a_cell_is_not_made_in_two_ways(tmp_path):
+def test_a_cell_is_not_made_in_two_ways(tmp_path, capsys):
     wanted = specs("noregret-eic", seeds=2)
     record = runs.run(wanted[0])
     assert record.stamp["setting"] == "policy=eic"
     runs.append(tmp_path, replace(record, stamp=record.stamp | {"setting": "policy=ei"}))
-    with pytest.raises(SystemExit, match="was run with policy=ei, now it would be policy=eic"):
-        runs.run_all(wanted, tmp_path)
+    assert runs.run_all(wanted, tmp_path) == 1
+    assert (
+        "left as it is: forrester-1/noregret-eic/own, run with policy=ei;"
+        in capsys.readouterr().out
+    )
+    assert list(runs.read(tmp_path)) == [record.id]
 
 
 class Broken:

@@ -56,6 +56,10 @@ class Spec:
     def id(self) -> str:
         return f"{self.problem}/{self.tool}/{self.start}/{self.seed}"
 
+    @property
+    def cell(self) -> tuple[str, str, str]:
+        return self.problem, self.tool, self.start
+
     @classmethod
     def of(cls, id: str, budget: int | None = None) -> Spec:
         problem, tool, start, seed = id.split("/")
@@ -227,11 +231,11 @@ def run_all(
     with only_runner(root):
         known = read(root)
         _check_sizes(wanted, known)
-        _check_settings(wanted, known)
         todo = [spec for spec in wanted if spec.id not in known]
+        missing = len(todo)
+        todo = _of_one_setting(todo, known.values())
         work = {spec.id: max(1, round(spec.cost)) for spec in wanted}
         done = sum(work[spec.id] for spec in wanted if spec.id in known)
-        missing = len(todo)
         with progress(sum(work.values()), done, "runs") as advance:
             for record in _results(todo, jobs, deadline, 60 * patience_minutes):
                 append(root, record)
@@ -298,17 +302,19 @@ def _check_sizes(wanted: Iterable[Spec], known: dict[str, Run]) -> None:
             )
 
 
-def _check_settings(wanted: Iterable[Spec], known: dict[str, Run]) -> None:
-    """A cell whose seeds were run in two ways says nothing of either."""
-    cells = {(spec.problem, spec.tool, spec.start) for spec in wanted}
-    for run in known.values():
-        spec = Spec.of(run.id)
-        now, then = TOOLS[spec.tool].setting, run.stamp.get("setting", "")
-        if (spec.problem, spec.tool, spec.start) in cells and then != now:
-            raise SystemExit(
-                f"records: {spec.id} was run with {then or 'nothing set'}, now it would be"
-                f" {now or 'nothing set'}; delete its file to make the cell anew"
-            )
+def _of_one_setting(todo: Iterable[Spec], known: Iterable[Run]) -> list[Spec]:
+    """Without the cells that were begun with another setting than today's, which are named."""
+    begun = {Spec.of(run.id).cell: run.stamp.get("setting", "") for run in known}
+    kept, left = [], {}
+    for spec in todo:
+        setting = TOOLS[spec.tool].setting
+        if begun.get(spec.cell, setting) == setting:
+            kept.append(spec)
+        else:
+            left["/".join(spec.cell)] = begun[spec.cell] or "nothing set"
+    for cell, setting in left.items():
+        print(f"left as it is: {cell}, run with {setting}; delete its records to make it anew")
+    return kept
 
 
 # -- records ---------------------------------------------------------------------------------------

@@ -231,6 +231,7 @@ def confirmation(results: Results, fresh: Results) -> Iterable[str]:
     if not found:
         return
     sure = holm({duel.problem: duel.gap.p for duel in found})
+    sure &= {duel.problem for duel in found if duel.gap.clear}
     rows = [
         [
             duel.problem,
@@ -268,15 +269,11 @@ def _summary(found: Sequence[Duel], sure: set[str]) -> Iterable[str]:
             lower = [duel for duel in here if duel.gap.share < 0]
             clear = {duel.problem for duel in lower if duel.gap.clear}
             behind = [duel.problem for duel in here if duel.gap.clear and duel.gap.share > 0]
-            worse = [
-                f"{duel.problem} ({100 * duel.gap.share:+.0f} %)"
-                for duel in here
-                if duel.gap.share > 0.05
-            ]
+            worse = _above({duel.problem: duel.gap.share for duel in here})
             yield (
                 f"- **{title}** ({len(here)}): the default's mean is lower on {len(lower)}, clearly"
                 f" on {len(clear)} ({len(clear & sure)} even so), clearly higher on"
-                f" {', '.join(behind) or 'none'}, over 5 % higher on {', '.join(worse) or 'none'}."
+                f" {', '.join(behind) or 'none'}, over 5 % higher on {worse}."
             )
 
 
@@ -304,11 +301,21 @@ def _regret_bars(results: Results) -> Iterable[str]:
             f" difference excludes 0 on {sum(gap.regret.high < 0 for gap in seven)} (bar: 4)."
         )
     if gaps:
-        worse = [f"{p} ({100 * g.share:+.0f} %)" for p, g in gaps.items() if g.share > 0.05]
+        shares = {p: gap.share for p, gap in gaps.items()}
+        pairs = {
+            p: [results.cells[p, t].over("regret").mean for t in (DEFAULT, best[p])] for p in gaps
+        }
+        overall = {p: mine / theirs - 1 for p, (mine, theirs) in pairs.items()}
         yield (
             f"Of {len(gaps)} problems, the default lost more than the best peer by over 5 % on:"
-            f" {', '.join(worse) or 'none'} (bar: none)."
+            f" {_above(shares)} on the seeds that both have, {_above(overall)} by all runs of both"
+            " (bar: none)."
         )
+
+
+def _above(shares: dict[str, float]) -> str:
+    worse = [f"{p} ({100 * share:+.0f} %)" for p, share in shares.items() if share > 0.05]
+    return ", ".join(worse) or "none"
 
 
 def _paper_bars(results: Results) -> Iterable[str]:

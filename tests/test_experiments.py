@@ -535,6 +535,16 @@ def test_overtaking_fails_only_by_a_difference_that_shows(
     assert claim.parts[-1].holds is holds
 
 
+def test_policies_without_a_common_seed_leave_it_open() -> None:
+    runs = [
+        replace(r, id=f"{r.id.rsplit('/', 1)[0]}/{r.seed + 50}") if "/eic/" in r.id else r
+        for r in as_the_paper_has_it(ENOUGH)
+    ]
+    found = {claim.key: claim for claim in claims(Results.of(runs))}
+    assert found["C5"].parts[-1].holds is None
+    assert found["C7"].parts[1].holds is None
+
+
 def test_the_setting_that_agrees_best_shows() -> None:
     runs = list(as_the_paper_has_it(ENOUGH))
     runs += [fake(f, "gp-ucb-srinivas", 5000, seed) for f in FUNCTIONS for seed in range(ENOUGH)]

@@ -115,6 +115,8 @@ class Board:
     def judged(self, condition: Callable[[Means], bool]) -> bool | None:
         """Holds if it is true of the mean curves; fails if it is of hardly any resampled ones."""
         common = set.intersection(*(set(cell.seeds.tolist()) for cell in self.cells.values()))
+        if not common:
+            return None
         curves = {
             name: cell.curves[np.isin(cell.seeds, list(common))]
             for name, cell in self.cells.items()

@@ -180,12 +180,12 @@ def duel_table(results: Results) -> str:
         peers = results.ranked(problem)[:2]
         gaps = [results.against(problem, peer) for peer in peers]
         if gaps and gaps[0] is not None:
-            duels = [_duel(peer, gap) for peer, gap in zip(peers, gaps, strict=True)]
-            duels += ["–"] * (2 - len(duels))
+            entries = [_duel(peer, gap) for peer, gap in zip(peers, gaps, strict=True)]
+            entries += ["–"] * (2 - len(entries))
             few = [
                 _duel(peer, results.against(problem, peer)) for peer in results.unranked(problem)
             ]
-            rows.append([problem, *duels, _winner(peers[0], gaps[0]), "; ".join(few)])
+            rows.append([problem, *entries, _winner(peers[0], gaps[0]), "; ".join(few)])
     columns = ["", "best peer", "second best peer", "who lost less", "too few seeds to rank"]
     return table(columns, rows) if rows else "No seeds yet that the default and a peer both have."
 
@@ -261,7 +261,7 @@ looked at (Holm, 5 % in all).
 def _summary(found: Sequence[Duel], sure: set[str]) -> Iterable[str]:
     for title, groups in (
         ("The paper's problems", ("paper",)),
-        ("Other problems that were known", ("other", "small", "held-out", "long")),
+        ("Other problems that were known", GROUPS.keys() - {"paper", "confirmation"}),
         ("Problems that are new", ("confirmation",)),
     ):
         here = [duel for duel in found if TASKS[duel.problem].group in groups]

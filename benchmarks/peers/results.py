@@ -112,14 +112,16 @@ class Results:
 
     def ranked(self, problem: str) -> list[str]:
         """The peers on a problem, the one that lost least first; few runs rank nobody."""
-        cells = {name: self.cells.get((problem, name)) for name in PEERS}
-        there = {name: cell for name, cell in cells.items() if cell and len(cell) >= ENOUGH}
+        there = {name: cell for name, cell in self._peers(problem) if len(cell) >= ENOUGH}
         return sorted(there, key=lambda name: there[name].over("regret").mean)
 
     def unranked(self, problem: str) -> list[str]:
         """The peers with too few seeds."""
-        cells = {name: self.cells.get((problem, name)) for name in PEERS}
-        return [name for name, cell in cells.items() if cell and len(cell) < ENOUGH]
+        return [name for name, cell in self._peers(problem) if len(cell) < ENOUGH]
+
+    def _peers(self, problem: str) -> list[tuple[str, Cell]]:
+        cells = self.cells
+        return [(name, cells[problem, name]) for name in PEERS if (problem, name) in cells]
 
     def budget(self, problem: str) -> int:
         cell = next(cell for (name, _), cell in self.cells.items() if name == problem)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import kv
 
+from noregret.checks import check_inside
 from noregret.errors import ConfigError
 from noregret.numerics import Array
 
@@ -341,8 +342,7 @@ class Rippled(Radial):
     def __post_init__(self) -> None:
         super().__post_init__()
         positive("ratio", [self.ratio])
-        if not 0 < self.share < 1:
-            raise ConfigError(f"share: need a number between 0 and 1, got {self.share!r}")
+        check_inside("share", self.share, "a number")
 
     @property
     def theta(self) -> Array:

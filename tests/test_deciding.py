@@ -65,7 +65,8 @@ def test_another_look_at_the_best_point_promises_no_better_one() -> None:
 @pytest.mark.parametrize("count", [1, 4, 12])
 def test_what_is_promised_is_the_best_mean_once_results_are_in(count: int) -> None:
     """Against results drawn from the posterior and told one after the other."""
-    waiting = list(np.random.default_rng(count).random((count, 2)))
+    away = 0.15 * np.random.default_rng(count).standard_normal((count, 2))
+    waiting = list(np.clip(best_point() + away, 0.0, 1.0))  # where a better one may well be
     here = situation(waiting)
     looked_at = np.vstack([best_point(), *waiting])
     rng, best = np.random.default_rng(0), []

@@ -375,7 +375,7 @@ def test_fits_become_seldom(distinct: int) -> None:
     [
         (np.zeros((0, 2)), np.zeros(0)),
         (np.array([[0.1, 0.2]]), np.array([3.0])),
-        (np.full((9, 2), 0.5), np.arange(9.0)),  # nine replicates of one point
+        (np.full((9, 2), 0.5), np.full(9, 0.1)),  # nine replicates of one point
         (np.random.default_rng(0).random((6, 2)), np.full(6, 3.7)),
         (np.random.default_rng(0).random((6, 2)), np.zeros(6)),
         (np.random.default_rng(0).random((6, 2)), 1e6 + 1e-9 * np.arange(6.0)),
@@ -640,3 +640,16 @@ def test_settings_that_can_t_be_are_named(wrong: dict[str, object]) -> None:
 def test_a_prior_may_be_a_list() -> None:
     listed = Model(noise_prior=[-4.0, 1.0])  # type: ignore[arg-type]
     assert listed == Model(noise_prior=(-4.0, 1.0))
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "flat mean"])
+@pytest.mark.parametrize("points", [1, 3])
+def test_replicates_tell_the_noise_also_where_points_do_not_differ(name: str, points: int) -> None:
+    """With "flat mean" a single point can't tell the signal, whatever the noise is."""
+    draws = np.random.default_rng(points).standard_normal(40)
+    x = np.linspace(0.2, 0.8, points)[:, None]
+    y = (draws - draws.mean()) / draws.std()
+    data = Data.of(np.repeat(x, 40, axis=0), np.tile(y, points))
+    found = fit(data, MODELS[name].start(["continuous"]), MODELS[name])
+    assert found.ok
+    assert found.hyper.lam2 * found.hyper.omega2 == pytest.approx(1.0, rel=0.2)

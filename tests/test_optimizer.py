@@ -625,3 +625,50 @@ def test_a_kernel_of_columns_that_are_not_there() -> None:
 def test_json_that_never_ends() -> None:
     with pytest.raises(nr.StorageError, match="not the JSON of an Optimizer"):
         nr.Optimizer.from_json("[" * 100_000)
+
+
+# --- what is read before anything was asked for ---------------------------------------------------
+
+
+@pytest.mark.parametrize("space", [LINE, nr.Space({"x": nr.Int(3, 3)})], ids=["line", "one point"])
+def test_replicates_of_one_point_tell_how_sure_one_may_be(space: nr.Space) -> None:
+    x = 0.5 if space is LINE else 3
+    results = 100 + 10 * np.random.default_rng(0).standard_normal(30)
+    opt = nr.Optimizer(space, 40)
+    for result in results:
+        opt.observe({"x": x}, float(result))
+    half = 1.96 * float(results.std(ddof=1)) / np.sqrt(30)
+    best = opt.best()
+    assert best.mean == pytest.approx(results.mean())
+    assert best.high - best.mean == pytest.approx(half, rel=0.1)
+
+
+def test_prior_data_are_fitted_for_whoever_looks_and_the_next_ask_is_the_same() -> None:
+    """A line of slope 100: the model before any fit would expect nothing of the kind."""
+    opt = nr.Optimizer(LINE, 20)
+    for x in np.linspace(0.0, 0.6, 7):
+        opt.observe({"x": float(x)}, 100.0 * float(x))
+    unseen = nr.Optimizer.from_json(opt.to_json())
+    mean, sd = opt.predict({"x": 0.65})
+    assert mean == pytest.approx(65.0, abs=3.0)
+    assert sd < 10.0
+    assert unseen.propose() == opt.propose()
+
+
+@pytest.mark.parametrize("design", ["auto", "grid", "sobol", "lhs"])
+@pytest.mark.parametrize("frozen", [nr.Categorical(["a"]), nr.Int(3, 3), nr.Ordinal([7])])
+@pytest.mark.parametrize("dim", [1, 2, 4])
+def test_what_is_frozen_asks_for_no_points_of_its_own(design: str, frozen: Any, dim: int) -> None:
+    names = [f"x{i}" for i in range(dim)]
+    free = {name: nr.Float(0.0, 1.0) for name in names}
+
+    def begin(parameters: dict[str, Any]) -> tuple[list[str], float]:
+        opt = nr.Optimizer(nr.Space(parameters), 60, design=design)
+        reasons = []
+        for _ in range(20):
+            trial = opt.ask()
+            reasons.append(trial.decision.reason)
+            opt.tell(trial, -sum(float(trial.params[name]) ** 2 for name in names))  # type: ignore[arg-type]
+        return [reason for reason in reasons if reason == "design"], opt.trials[-1].decision.horizon
+
+    assert begin(free | {"frozen": frozen}) == begin(free)

@@ -76,7 +76,7 @@ def main() -> None:
     except Exception as error:
         if not hasattr(error, "format_message"):  # what click raises for a wrong call has it
             raise
-        err.print(f"noregret: {error.format_message()}", style="red", markup=False)
+        err.print(f"noregret: {error.format_message()}", style="red", markup=False, soft_wrap=True)
         raise SystemExit(2) from None
     if code:  # of what typer has caught by itself: Ctrl-C
         raise SystemExit(code)

@@ -99,7 +99,7 @@ class Situation:
             draw=lambda: draw(space, rng),
             highest=highest,
             promised=self._promised(gp) if self.waiting else -np.inf,
-            choices="categorical" in self.space.kinds,
+            choices=self.space.has_choices,
         )
 
     def _promised(self, after: GP) -> float:

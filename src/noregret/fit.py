@@ -213,8 +213,7 @@ def fit(data: Data, start: Hyper, model: Model) -> Fit:
     """Hyper-parameters for these data, from `start` (the last ones, as a rule) and a few others."""
     if model.method == "fixed":
         return Fit(start, -np.inf, 0, message="the parameters are fixed: nothing to fit")
-    spread = float(np.abs(data.y - data.y.mean()).max()) if len(data) else 0.0
-    if len(data) < 2 or spread <= 1e-12 * float(np.abs(data.y).max()):
+    if _all_alike(data):
         message = "observations are all alike: nothing to fit"
         return Fit(start, -np.inf, 0, ok=False, message=message)
     search = _Search(data, start, model)
@@ -227,6 +226,14 @@ def fit(data: Data, start: Hyper, model: Model) -> Fit:
         message = "the evidence could not be computed"
         return Fit(start, -np.inf, search.calls, ok=False, message=message)
     return Fit(search.hyper_at(best), search.constant - best_value, search.calls)
+
+
+def _all_alike(data: Data) -> bool:
+    """Up to rounding: neither do points differ, nor the replicates of one, which tell the noise."""
+    if not len(data):
+        return True
+    spread = max(float(np.ptp(data.y)), sqrt(data.scatter))
+    return spread <= 1e-12 * max(1.0, float(np.abs(data.y).max()))  # it is 1 where there is any
 
 
 def _descents(points: int, model: Model) -> int:

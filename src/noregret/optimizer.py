@@ -1,8 +1,8 @@
 """Ask and tell: the one stateful object.  It knows the user's units, direction and budget; no I/O.
 
 Its state is a fold of events (plain dicts): every verb makes one and applies it, and applying the
-same events again gives the same state and the same next suggestion, bit for bit.  Fits happen only
-inside `ask` and are part of its event, so that a replay need not fit.
+same events again gives the same state and the same next suggestion, bit for bit.  Fits are kept
+only by `ask` and are part of its event, so that a replay need not fit.
 """
 
 from __future__ import annotations
@@ -502,7 +502,7 @@ class Optimizer:
         self, surrogate: Surrogate | None = None, rng: np.random.Generator | None = None
     ) -> Situation:
         current = (surrogate or self._surrogate).current()
-        if surrogate is None and current.source is not None:
+        if surrogate is None and current.source is self._surrogate.source:
             self._surrogate = current  # its posterior need not be caught up again
         return Situation(
             policy=self.policy,

@@ -76,6 +76,17 @@ class Space:
         return tuple(p.kind for p in self._columns)
 
     @cached_property
+    def varies(self) -> tuple[bool, ...]:
+        """Per column, whether it has more than one value; one that has not is frozen."""
+        return tuple(p.scale.count != 1 for p in self._columns)
+
+    @cached_property
+    def has_choices(self) -> bool:
+        """Whether there is something to choose without an order."""
+        columns = zip(self.kinds, self.varies, strict=True)
+        return any(kind == "categorical" and varies for kind, varies in columns)
+
+    @cached_property
     def levels(self) -> tuple[Array | None, ...]:
         """Per column, the encoded levels in ascending order.
 

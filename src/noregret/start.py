@@ -41,7 +41,7 @@ class Start:
     @cached_property
     def size(self) -> int:
         if self._adapts and self.n0 is None:
-            return min(self.longest, self.space.dim + 2)
+            return min(self.longest, self._free + 2)
         return self.longest
 
     @cached_property
@@ -50,7 +50,7 @@ class Start:
             return len(self.points)
         if self.n0 is not None:
             return self.n0
-        few = 2 * self.space.dim + 2  # enough to see every dimension
+        few = 2 * self._free + 2  # enough to see every dimension
         if self._adapts:
             return _affordable(few, self.budget)
         # Too few where length-scales are short and the budget would have paid for more: O(sqrt N)
@@ -67,9 +67,21 @@ class Start:
             return designs.latin_hypercube(space, self.longest, self.seed)
         if self.design == "sobol" or self._adapts:
             return designs.sobol(space, self.longest, self.seed)
+        return designs.grid(space, self._levels)
+
+    @property
+    def _free(self) -> int:
+        """How many columns there are to vary; what is frozen asks for no points of its own."""
+        return max(1, sum(self.space.varies))
+
+    @property
+    def _levels(self) -> list[int]:
+        """Of the grid, per column."""
         if self.n0 is None:
-            return designs.grid(space, designs.budget_levels(self._planned, space.dim))
-        return designs.grid(space, designs.grid_levels(self.n0, space.dim))
+            shared = iter(designs.budget_levels(self._planned, self._free))
+        else:
+            shared = iter(designs.grid_levels(self.n0, self._free))
+        return [next(shared) if varies else 1 for varies in self.space.varies]
 
     @property
     def _planned(self) -> int:
@@ -84,9 +96,9 @@ class Start:
         space = self.space
         if self.design != "auto":
             return False
-        if self.n0 is not None or space.dim > 2 or "categorical" in space.kinds:
+        if self.n0 is not None or self._free > 2 or space.has_choices:
             return True
-        count = math.prod(designs.budget_levels(self._planned, space.dim))
+        count = math.prod(self._levels)
         return not 1 < count <= self.budget // 4
 
 

@@ -84,11 +84,14 @@ class Surrogate:
     # -- the posterior -----------------------------------------------------------------------------
 
     def current(self) -> Surrogate:
-        """With the posterior of everything told, by provisional parameters before the first fit."""
+        """With the posterior of everything told.
+
+        Before the first fit by one for whoever reads, which the next decision will make again.
+        """
         if not self.told:
             raise NoResultsError("nothing was told yet")
         if self.fitted is None:
-            return self._provisional()
+            return self.refit_if_due().current()
         ready = self
         if self.gp is None:
             at = self.fitted.at
@@ -112,12 +115,6 @@ class Surrogate:
             surprise += gap * gap / expected  # the square may be infinite, and then a fit is due
             gp = gp.add(x, y, weight, variance)
         return replace(self, gp=gp, included=len(self.told), surprise=surprise)
-
-    def _provisional(self) -> Surrogate:
-        scaling, start = self._scaling(), self.model.start(self.kinds)
-        fitted = Fitted(start, scaling, len(self.told), len(self.data), ok=False)
-        gp = GP.of(self._scaled(scaling, len(self.told)), start)
-        return replace(self, fitted=fitted, gp=gp, included=len(self.told))
 
     def _scaled(self, scaling: Scaling, count: int) -> Data:
         """The first `count` results as the model sees them; its own standard errors stay as told.

@@ -163,9 +163,9 @@ class _Known:
 
     @property
     def noise_sd(self) -> float | None:
-        """Of one result; None before the first fit, when it is only assumed."""
-        fitted = self.situation.surrogate.source is not None
-        return _plain(self.gp.noise_sd * self.situation.unit) if fitted else None
+        """Of one result; None where there is nothing yet to fit it to, and it is only assumed."""
+        known = self.situation.fitted.ok
+        return _plain(self.gp.noise_sd * self.situation.unit) if known else None
 
     def worth_exploring(self) -> float | None:
         """The share of the space that the policy's gate still lets pass; None without a gate."""

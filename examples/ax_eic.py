@@ -1,6 +1,6 @@
 """Ax proposes, EIC decides: every trial counts, so a trial that isn't worth its cost isn't run.
 
-pip install 'noregret[botorch]' ax-platform
+pip install '.[botorch]' ax-platform  # in a checkout
 """
 
 import logging

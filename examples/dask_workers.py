@@ -1,6 +1,6 @@
 """Dask workers evaluate for one study.
 
-    pip install 'noregret[studies]' 'dask[distributed]'
+    pip install '.[studies,dask]'  # in a checkout
     python examples/dask_workers.py --budget 40 --workers 4
     python examples/dask_workers.py --scheduler tcp://host:8786 --storage postgresql://user@host/db
 

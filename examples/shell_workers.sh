@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Independent workers that share a study on PostgreSQL, and need nothing but a shell.
 #
-#     pip install 'noregret[cli,studies]'
+#     pip install '.[cli,studies]'    # in a checkout
 #     export NOREGRET_STORAGE=postgresql://user@host/database
 #     examples/shell_workers.sh create          # once
 #     examples/shell_workers.sh work            # on as many machines, and as often, as you like

@@ -385,3 +385,77 @@ def test_without_typer_the_command_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 7
     assert done.stderr == "noregret: typer is not installed; run: pip install 'noregret[cli]'\n"
+
+
+# --- calls that cannot be right -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("tell", "s", "0", "oops"),
+        ("tell", "s", "oops", "1"),
+        ("extend", "s", "oops"),
+        ("create", "s", "--space", "{}", "--budget", "oops"),
+    ],
+)
+def test_what_is_no_number_is_named_in_one_line(
+    shell: Any, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    said = shell(*words, code=2)
+    assert said.count("\n") == 1
+    assert "oops" in said
+
+
+def test_without_a_command_the_help_is_all(shell: Any) -> None:
+    assert "noregret:" not in shell(code=2)
+
+
+def test_adopt(shell: Any) -> None:
+    shell("create", "s", "--space", json.dumps(SPACE), "--budget", 9)
+    params = json.dumps({"x": 0.5, "kind": "b"})
+    for _ in range(2):
+        adopted = json.loads(shell("adopt", "s", params, "--key", "today's", "--json"))
+    assert (adopted["number"], adopted["params"]) == (0, {"x": 0.5, "kind": "b"})
+    assert "given" in shell("adopt", "s", params)
+    shell("tell", "s", 0, 1.0)
+    assert "'kind'" in shell("adopt", "s", '{"x": 0.5}', code=2)
+    alone = json.loads(shell("ask", "s", "-n", 2, "--json"))
+    assert [trial["number"] for trial in alone] == [2, 3]
+
+
+def test_a_table_of_nothing_has_a_header(shell: Any) -> None:
+    shell("create", "s", "--space", json.dumps(SPACE), "--budget", 9)
+    empty = shell("export", "s").splitlines()
+    shell("ask", "s")
+    assert shell("export", "s").splitlines()[:1] == empty
+    assert empty[0].startswith("number,status,value,sem,count,params_x,params_kind,")
+
+
+def test_a_wrong_number_of_jobs_creates_no_study(shell: Any, tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(TASK)
+    assert "jobs: need at least 1, got 0" in shell(
+        "tune", "job.py", "--budget", 5, "--jobs", 0, code=2
+    )
+    assert not list(tmp_path.glob("*.sqlite"))
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_value_that_cannot_be_right_has_its_code_whoever_returns_it(
+    shell: Any, tmp_path: Path, jobs: int
+) -> None:
+    wrong = "\n\ndef wrong(params):\n    return float('nan')\n"
+    (tmp_path / "job.py").write_text(TASK + wrong)
+    shell("tune", "job.py:wrong", "--budget", 5, "--jobs", jobs, code=3)
+
+
+def test_what_is_no_file(shell: Any, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("none")
+    (tmp_path / "folder").mkdir()
+    assert "need a Python file, got 'notes.txt'" in shell("tune", "notes.txt", code=2)
+    assert "there is no 'other.txt'" in shell("tune", "other.txt", code=2)
+    for command in ("studies", "serve"):
+        assert "folder: is a folder" in shell(command, "--storage", "folder", code=6)
+    shell("create", "s", "--space", json.dumps(SPACE), "--budget", 9)
+    assert "got the folder '.'" in shell("plot", "s", "-o", ".", code=2)

@@ -618,7 +618,7 @@ def test_a_closed_journal_says_so(journal: Journal) -> None:
 def test_places_where_no_file_can_be(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="No such file or directory"):
         Journal.open(tmp_path / "missing" / "j.db")
-    with pytest.raises(StorageError, match="unable to open"):
+    with pytest.raises(StorageError, match="is a folder"):
         Journal.open(tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -628,6 +628,7 @@ def test_places_where_no_file_can_be(tmp_path: Path) -> None:
     [
         "sqlite://",
         "sqlite:///:memory:",
+        ":memory:",
         "sqlite:///j.db?timeout=hunter2",
         "mysql://me:hunter2@host/db",
         "postgresql+psycopg2://me:hunter2@host/db",

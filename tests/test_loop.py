@@ -244,3 +244,21 @@ def test_workers_are_counted(workers: Any) -> None:
 def test_workers_need_somewhere_to_work() -> None:
     with pytest.raises(nr.ConfigError, match="workers: need an executor"):
         nr.maximize(lambda params: 1.0, SPACE, 5, workers=4)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"callbacks": print}, "callbacks: need a list of functions, got <built-in"),
+        ({"callbacks": [3]}, r"callbacks: need a list of functions, got \[3\]"),
+        ({"executor": 4}, "executor: need one of concurrent.futures, got 4"),
+        ({"f_star": "0"}, "f_star: need a number, got '0'"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_before_anything_is_paid(
+    options: dict[str, Any], says: str
+) -> None:
+    paid: list[object] = []
+    with pytest.raises(nr.ConfigError, match=says):
+        nr.maximize(lambda params: paid.append(params) or 0.0, SPACE, 4, progress=True, **options)
+    assert not paid

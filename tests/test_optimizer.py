@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -672,3 +673,16 @@ def test_what_is_frozen_asks_for_no_points_of_its_own(design: str, frozen: Any, 
         return [reason for reason in reasons if reason == "design"], opt.trials[-1].decision.horizon
 
     assert begin(free | {"frozen": frozen}) == begin(free)
+
+
+@pytest.mark.parametrize("kind", [Fraction, np.float32])
+def test_a_setting_of_another_kind_of_number_is_python_s_own(kind: Any) -> None:
+    """What is written must be what was counted with, to the last bit."""
+    policy = nr.IDS(payback=kind(1) / 3)
+    model = nr.Model(lam2=kind(1) / 3, length_prior=(kind(-1) / 3, 1))
+    opt = nr.Optimizer(LINE, 9, policy=policy, model=model)
+    run(opt, 6)
+    again = nr.Optimizer.from_json(opt.to_json())
+    assert (again.policy, again.model) == (policy, model)
+    assert again.propose() == opt.propose()
+    assert nr.EIC(omega_scale=1, gamma=(kind(1) / 3,)).gamma == (float(kind(1) / 3),)

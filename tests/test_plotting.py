@@ -1,6 +1,9 @@
 """Pictures are drawn from the right numbers; whether they please is for eyes."""
 
 import warnings
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -116,3 +119,29 @@ def test_other_spaces_are_refused_by_name() -> None:
     opt = tuned(nr.Space({"x": nr.Float(0, 1), "n": nr.Int(1, 4)}))
     with pytest.raises(nr.ConfigError, match="x, n"):
         plot_posterior(opt)
+
+
+def test_a_run_may_be_held_in_any_way(tmp_path: Path) -> None:
+    result = nr.maximize(lambda params: -(params["price"] ** 2), LINE, 8)  # type: ignore[operator]
+    with nr.Study.open(tmp_path / "s.db", "s", space=LINE, budget=8) as study:
+        for trial in study:
+            study.tell(trial, -(trial.params["price"] ** 2))  # type: ignore[operator]
+        for run in (result, result.optimizer, study):
+            assert len(plot_reward(run, baseline=Fraction(-1, 2)).lines[1].get_ydata()) == 8
+            assert plot_decisions(run).collections
+            assert len(plot_posterior(run)) == 2
+
+
+@pytest.mark.parametrize("plot", [plot_decisions, plot_reward, plot_posterior])
+def test_what_is_no_run_is_refused(plot: Any) -> None:
+    with pytest.raises(nr.ConfigError, match=r"need an Optimizer, a Result or a Study, got \[\]"):
+        plot([])
+
+
+def test_curves_and_baselines_that_cannot_be() -> None:
+    with pytest.raises(nr.ConfigError, match="equal length of 'mine'"):
+        plot_regret({"mine": [[1.0, 2.0], [1.0]]})  # type: ignore[dict-item]
+    with pytest.raises(nr.ConfigError, match="of 'mine'"):
+        plot_regret({"mine": np.zeros((2, 2, 2))})
+    with pytest.raises(nr.ConfigError, match="baseline, got 'x'"):
+        plot_reward(nr.Optimizer(LINE, 4), baseline="x")  # type: ignore[arg-type]

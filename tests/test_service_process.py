@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from math import inf, nan
 from pathlib import Path
@@ -122,19 +123,25 @@ def test_the_client_has_the_verbs_of_a_study(tmp_path: Path) -> None:
             study.tell(trial, f(trial.number, trial.params))
         with pytest.raises(BudgetError, match="the budget of 5 is spent"):
             study.ask(within_budget=True)
-        study.extend(8)
+        study.extend(9)
+        own = study.adopt({"x": 0.25, "kind": "b"}, key="today's")
+        assert study.adopt({"x": 0.25, "kind": "b"}, key="today's") == own
+        assert (study.budget, study.asked, study.remaining) == (9, 6, 3)
+        assert study.pending == [own]
+        own.params.clear()  # its owner's
+        study.tell(own, 0.5)
         first, second = study.ask(2, key="two")
         assert study.ask(2, key="two") == [first, second]
         study.abandon(first)
-        assert study.abandon_older_than(0) == [second.number]
+        assert study.abandon_older_than(timedelta(0)) == [second.number]
         with pytest.raises(TrialError, match="a result can't be changed"):
             study.tell(0, 77.0)
         with pytest.raises(UnknownTrialError, match="trial 99 was never asked"):
             study.tell(99, 1.0)
         with pytest.raises(UnknownTrialError, match="there is no study 'other'"):
             client.study("other")
-        with pytest.raises(nr.ConfigError, match="budget: 8 there, 9 here"):
-            client.create("s ü", space=SPACE, budget=9)
+        with pytest.raises(nr.ConfigError, match="budget: 9 there, 8 here"):
+            client.create("s ü", space=SPACE, budget=8)
         assert [each["name"] for each in client.studies()] == ["s ü"]
         assert client.study("s ü").info()["remaining"] == 1
         with nr.Study.open(storage, "s ü", read_only=True) as local:
@@ -144,6 +151,22 @@ def test_the_client_has_the_verbs_of_a_study(tmp_path: Path) -> None:
             assert there == [(e.seq, e.time, e.kind, e.body) for e in local.events()]
     with pytest.raises(StorageError, match=r"127\.0\.0\.1.*refused"):
         Client(service.url, patience=0.3).studies()
+
+
+def test_a_trial_of_another_study_is_refused_from_afar_too(tmp_path: Path) -> None:
+    with serving(str(tmp_path / "s.db"), folder=tmp_path) as service:
+        client = Client(service.url)
+        mine, others = (client.create(n, space=SPACE, budget=3, seed=len(n)) for n in ("a", "bb"))
+        trial, wrong = mine.ask(), others.ask()
+        assert trial.number == wrong.number
+        for stranger in (wrong, nr.Optimizer(SPACE, 3, seed=7).ask()):
+            with pytest.raises(UnknownTrialError, match="is of another optimiser"):
+                mine.tell(stranger, 123.0)
+            with pytest.raises(UnknownTrialError, match="is of another optimiser"):
+                mine.abandon(stranger)
+        assert [row.status for row in mine.history()] == ["pending"]
+        client.study("a").tell(trial, 1.0)  # another handle on the same study
+        assert [row.value for row in mine.history()] == [1.0]
 
 
 def test_the_client_reads_page_by_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,6 +231,14 @@ def test_the_client_takes_what_a_study_takes(tmp_path: Path) -> None:
             (nr.ConfigError, "n: need a whole number", lambda: study.ask(1.5)),  # type: ignore[call-overload]
             (nr.ConfigError, "key: need printable ASCII", lambda: study.ask(key="日本")),
             (nr.ConfigError, "key: need printable ASCII", lambda: study.ask(key="a\nb")),
+            (nr.SpaceError, "params: must map", lambda: study.observe(None, 1.0)),  # type: ignore[arg-type]
+            (nr.SpaceError, "params: must map", lambda: study.adopt(3)),  # type: ignore[arg-type]
+            (nr.ConfigError, "got None", lambda: Client(service.url).study(None)),  # type: ignore[arg-type]
+            (
+                nr.ConfigError,
+                "space: need a Space",
+                lambda: Client(service.url).create("t", space={}, budget=1),  # type: ignore[arg-type]
+            ),
         ]
         for error, says, call in wrong:
             with pytest.raises(error, match=says):

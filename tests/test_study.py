@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import multiprocessing
 import os
 import random
+import re
 import signal
 import sqlite3
 import subprocess
@@ -31,6 +33,7 @@ from conftest import PASSWORD, PostgresServer
 pytest.importorskip("sqlalchemy")
 
 from noregret import databases
+from noregret.errors import TrialError
 from noregret.journal import CorruptJournalError, Journal
 from noregret.study import Study
 
@@ -370,6 +373,24 @@ def test_a_trial_that_was_chosen_elsewhere(study: Study, storage: str) -> None:
     assert study.remaining == 17
     with pytest.raises(nr.SpaceError):
         study.adopt({"x": 0.5, "kind": "c"})
+
+
+def test_adopted_again_with_the_same_key(study: Study, storage: str) -> None:
+    trial = study.adopt({"x": 0.5, "kind": "b"}, key="today's")
+    study.ask()
+    with Study.open(storage, "s") as other:
+        assert other.adopt({"x": 0.5, "kind": "b"}, key="today's") == trial
+        with pytest.raises(TrialError, match="was used before"):
+            other.adopt({"x": 0.7, "kind": "b"}, key="today's")
+    assert study.adopt({"x": 0.5, "kind": "b"}).number == 2
+
+
+@pytest.mark.parametrize("age", [-1.0, math.inf, math.nan, "5", timedelta(-1)])
+def test_an_age_that_cannot_be(study: Study, age: Any) -> None:
+    with pytest.raises(nr.ConfigError, match=f"age: need seconds .* got {re.escape(repr(age))}"):
+        study.abandon_older_than(age)
+    with pytest.raises(nr.ConfigError, match="limit: need a whole number, got 'x'"):
+        study.events(0, "x")  # type: ignore[arg-type]
 
 
 def test_asked_again_with_the_same_key(study: Study, storage: str) -> None:

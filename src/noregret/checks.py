@@ -28,6 +28,28 @@ def whole(name: str, value: object, least: int, most: int | None = None) -> int:
     return number
 
 
+def plain(value: object) -> object:
+    """A number as Python's own, also within a tuple; anything else as it is.
+
+    A `Fraction` or numpy's float32 would be written as another number than it counts with.
+    """
+    if isinstance(value, tuple):
+        return tuple(map(plain, value))
+    if isinstance(value, bool | int | float) and type(value).__module__ == "builtins":
+        return value
+    if isinstance(value, np.bool_):
+        return bool(value)
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if is_number(value) else value
+
+
+def with_plain_numbers(settings: object) -> None:
+    """For the `__post_init__` of a frozen dataclass."""
+    for name, value in vars(settings).items():
+        object.__setattr__(settings, name, plain(value))
+
+
 def is_number(value: object) -> TypeGuard[float]:
     """Whether it is a finite real number, and no bool."""
     if isinstance(value, bool) or not isinstance(value, Real):

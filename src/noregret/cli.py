@@ -18,6 +18,7 @@ from typing import Annotated, Any, TextIO
 
 import noregret
 from noregret import report
+from noregret.checks import whole
 from noregret.decision import Row, Trial
 from noregret.errors import ConfigError, MissingExtraError, NoRegretError
 from noregret.space import Space
@@ -76,10 +77,17 @@ def main() -> None:
     except Exception as error:
         if not hasattr(error, "format_message"):  # what click raises for a wrong call has it
             raise
-        err.print(f"noregret: {error.format_message()}", style="red", markup=False, soft_wrap=True)
+        if message := f"{error.format_message()}{_given(error)}":  # none: the help was shown
+            err.print(f"noregret: {message}", style="red", markup=False, soft_wrap=True)
         raise SystemExit(2) from None
     if code:  # of what typer has caught by itself: Ctrl-C
         raise SystemExit(code)
+
+
+def _given(error: Exception) -> str:
+    """What was given where a number was expected: not all versions of typer say so."""
+    details: list[dict[str, object]] = getattr(error.__cause__, "errors", list)()
+    return "".join(f", got {detail['input']!r}" for detail in details)
 
 
 # --- making and changing --------------------------------------------------------------------------
@@ -126,13 +134,7 @@ def ask(
         for trial in trials:
             print(_assignments(trial))
         return
-    if as_json:
-        answers = [report.trial_json(trial) for trial in trials]
-        _print_json(answers[0] if n == 1 else answers)
-        return
-    for trial in trials:
-        out.print(f"trial {trial.number}: {json.dumps(trial.params)}", markup=False, soft_wrap=True)
-        out.print(f"  {trial.decision}", style="dim", markup=False, soft_wrap=True)
+    _print_trials(trials, as_json, alone=n == 1)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
@@ -162,6 +164,20 @@ def observe(
     """A result that was known before; it costs no budget."""
     with Study.open(storage, study) as opened:
         opened.observe(_json("params", params), value, sem=sem, count=count, key=key)
+
+
+@app.command()
+def adopt(
+    study: Name,
+    params: Params,
+    key: Annotated[str | None, typer.Option(help="With the same key, only once.")] = None,
+    storage: Storage = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """A trial that was chosen elsewhere; it costs budget, and its result is waited for."""
+    with Study.open(storage, study) as opened:
+        trial = opened.adopt(_json("params", params), key=key)
+    _print_trials([trial], as_json, alone=True)
 
 
 @app.command()
@@ -252,13 +268,13 @@ def export(
         raise ConfigError(f"format: need csv or json, got {form!r}")
     with _reading(storage, study) as opened:
         rows = [row.flat() for row in opened.history()]
+        header = Row(None, "", dict.fromkeys(opened.space.names), None, None, None, None).flat()
     with _writing(output) as file:
         if form == "json":
             json.dump(rows, file, allow_nan=False)
             file.write("\n")
             return
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        writer = csv.DictWriter(file, names, restval="", lineterminator="\n")
+        writer = csv.DictWriter(file, list(header), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 
@@ -274,6 +290,8 @@ def plot(
     """A picture."""
     from noregret import plotting
 
+    if output.is_dir():
+        raise ConfigError(f"output: need a file, got the folder {str(output)!r}")
     with _reading(storage, study) as opened:
         optimizer = opened.snapshot().optimizer
     if kind == "decisions":
@@ -339,9 +357,8 @@ def tune(
     name = study or task.path.stem
     options: dict[str, Any] = {"policy": policy, "seed": seed, "budget": budget}
     options["direction"] = direction or task.direction
+    whole("jobs", jobs, least=1)  # before a study is created
     with Study.open(storage, name, space=task.space, **options) as opened:
-        if jobs < 1:
-            raise ConfigError(f"jobs: need at least 1, got {jobs}")
         run_jobs(task, opened, storage, jobs, err, redo_pending)
         if opened.observations:
             _print_lines(report.best_point(opened.best()))
@@ -444,6 +461,16 @@ def _assignments(trial: Trial) -> str:
 
 def _print_json(value: Any) -> None:
     print(json.dumps(value, allow_nan=False))
+
+
+def _print_trials(trials: list[Trial], as_json: bool, alone: bool) -> None:
+    if as_json:
+        answers = [report.trial_json(trial) for trial in trials]
+        _print_json(answers[0] if alone else answers)
+        return
+    for trial in trials:
+        out.print(f"trial {trial.number}: {json.dumps(trial.params)}", markup=False, soft_wrap=True)
+        out.print(f"  {trial.decision}", style="dim", markup=False, soft_wrap=True)
 
 
 def _print_lines(lines: list[str]) -> None:

@@ -13,14 +13,22 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, cast, overload
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
+from weakref import WeakValueDictionary
 
 from noregret import errors
 from noregret.checks import checked_result, is_number, whole, without_numpy
 from noregret.decision import Best, Decision, Row, Trial, number_of
-from noregret.errors import ConfigError, DataError, MissingExtraError, NoRegretError, StorageError
+from noregret.errors import (
+    ConfigError,
+    DataError,
+    MissingExtraError,
+    NoRegretError,
+    SpaceError,
+    StorageError,
+)
 from noregret.space import Scalar, Space
 from noregret.study import until_spent
 
@@ -87,6 +95,8 @@ class Client:
         n0: int | None = None,
     ) -> RemoteStudy:
         """Create a study, or go on with the one that is there if its settings are these."""
+        if not isinstance(space, Space):
+            raise ConfigError(f"space: need a Space, got {space!r}")
         settings = {"policy": policy, "direction": direction, "seed": seed, "n0": n0}
         given = {key: value for key, value in settings.items() if value is not None}
         new = {"name": name, "space": space.to_json(), "budget": budget, **given}
@@ -145,7 +155,10 @@ class RemoteStudy:
 
     def __init__(self, client: Client, name: str) -> None:
         """Use `Client.study` or `Client.create`."""
+        if not isinstance(name, str) or not name:
+            raise ConfigError(f"name: need the name of a study, got {name!r}")
         self.name = name
+        self._own: WeakValueDictionary[int, Trial] = WeakValueDictionary()  # by id
         self._client = client
         self._path = f"/api/studies/{quote(name, safe='')}"
 
@@ -166,7 +179,7 @@ class RemoteStudy:
         if n is not None:
             wish["n"] = whole("n", n, least=1)
         answer = self._post("/ask", wish, key)
-        return _trial(answer) if n is None else [_trial(each) for each in answer]
+        return self._trial(answer) if n is None else [self._trial(each) for each in answer]
 
     def tell(
         self,
@@ -178,7 +191,8 @@ class RemoteStudy:
         key: str | None = None,
     ) -> None:
         """The result of a trial; on the service's disk when this returns."""
-        self._post(f"/trials/{number_of(trial)}/tell", _result(value, sem, count), key)
+        result = _result(value, sem, count) | self._asked(trial)
+        self._post(f"/trials/{number_of(trial)}/tell", result, key)
 
     def observe(
         self,
@@ -190,14 +204,19 @@ class RemoteStudy:
         key: str | None = None,
     ) -> None:
         """A result that was known before; it costs no budget. With the same `key`, only once."""
-        self._post("/observe", {"params": dict(params)} | _result(value, sem, count), key)
+        self._post("/observe", _params(params) | _result(value, sem, count), key)
+
+    def adopt(self, params: Mapping[str, Scalar], *, key: str | None = None) -> Trial:
+        """A trial that was chosen elsewhere; it costs budget and is waited for like any other."""
+        return self._trial(self._post("/adopt", _params(params), key))
 
     def abandon(self, trial: Trial | int) -> None:
         """This result will never come: stop counting on it. Should it come, tell it."""
-        self._post(f"/trials/{number_of(trial)}/abandon", {})
+        self._post(f"/trials/{number_of(trial)}/abandon", self._asked(trial))
 
-    def abandon_older_than(self, seconds: float) -> list[int]:
-        """Abandon what has been pending for longer; the numbers of these trials."""
+    def abandon_older_than(self, age: timedelta | float) -> list[int]:
+        """Abandon what has been pending for longer (in seconds); the numbers of these trials."""
+        seconds = age.total_seconds() if isinstance(age, timedelta) else age
         numbers: list[int] = self._post("/abandon", {"older_than": seconds})["numbers"]
         return numbers
 
@@ -208,6 +227,26 @@ class RemoteStudy:
     def __iter__(self) -> Iterator[Trial]:
         """Ask until the budget is spent, however many others ask at the same time."""
         return until_spent(lambda: self.ask(within_budget=True))
+
+    @property
+    def budget(self) -> int:
+        return int(self.info()["budget"])
+
+    @property
+    def asked(self) -> int:
+        return int(self.info()["asked"])
+
+    @property
+    def remaining(self) -> int:
+        """Evaluations that may still be asked for."""
+        return int(self.info()["remaining"])
+
+    @property
+    def pending(self) -> list[Trial]:
+        """Asked, and neither told nor abandoned."""
+        numbers = sorted(map(int, self.info()["waiting"]))
+        pages = (self._get(f"/trials?{urlencode({'after': n - 1, 'limit': 1})}") for n in numbers)
+        return [_trial(row) for page in pages for row in page if row["status"] == "pending"]
 
     def best(self) -> Best:
         """The visited point with the best posterior mean, with a 95 % interval."""
@@ -230,6 +269,20 @@ class RemoteStudy:
         return [
             RemoteEvent(**each | {"time": datetime.fromisoformat(each["time"])}) for each in found
         ]
+
+    def _trial(self, data: Mapping[str, Any]) -> Trial:
+        trial = _trial(data)
+        self._own[id(trial)] = trial
+        return trial
+
+    def _asked(self, trial: Trial | int) -> dict[str, Any]:
+        """What tells a trial from another study's of the same number; nothing for a number.
+
+        Our own need not be told, and its dict may have been changed by whoever got it.
+        """
+        if not isinstance(trial, Trial) or self._own.get(id(trial)) is trial:
+            return {}
+        return _params(trial.params)
 
     def _get(self, path: str) -> Any:
         return self._client.call("GET", self._path + path)
@@ -288,6 +341,12 @@ def _result(value: float, sem: float | None, count: float) -> dict[str, Any]:
     """Refused here rather than there if it can't be right, and of plain types."""
     value, sem, count = checked_result(value, sem, count)
     return {"value": value, "sem": sem, "count": count}
+
+
+def _params(params: object) -> dict[str, Any]:
+    if not isinstance(params, Mapping):
+        raise SpaceError(f"params: must map names to values, got {params!r}")
+    return {"params": dict(params)}
 
 
 def _written(body: object) -> str:

@@ -106,6 +106,8 @@ class SQLite:
         Only its status is looked at: to open and close the file besides SQLite would drop the
         locks that SQLite holds on it in this process.
         """
+        if self.path.is_dir():
+            raise StorageError(f"{self.label}: is a folder, and a journal is a file")
         wal = self.path.with_name(self.path.name + "-wal")
         found = self.path.exists()
         if found and (not self.path.is_file() or self.path.stat().st_size > 0):
@@ -327,6 +329,8 @@ def parse(url: str | Path) -> Backend:
     if not isinstance(url, str | os.PathLike):
         raise ConfigError(f"the storage is neither a path nor a database URL, but {type(url)}")
     text = str(url)
+    if text == ":memory:":  # SQLite's own word for it, which would be a file of that name
+        raise ConfigError("the storage is a file or a database: a journal in memory would not last")
     if isinstance(url, os.PathLike) or not re.match(r"[A-Za-z][\w+.-]+:", text):
         return SQLite(Path(text).expanduser())
     try:

@@ -12,7 +12,7 @@ from typing import ClassVar
 class NoRegretError(Exception):
     """The base of every error that noregret raises on purpose."""
 
-    exit_code: ClassVar[int] = 1
+    exit_code: int = 1
     http_status: ClassVar[int] = 500
 
 

@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from noregret.checks import check_amount, is_number
+from noregret.checks import check_amount, is_number, plain, with_plain_numbers
 from noregret.composites import Product, Sum
 from noregret.errors import ConfigError
 from noregret.gp import Data, Hyper, evidence, evidence_value
@@ -72,6 +72,7 @@ class Model:
     tail: Literal["log", "linear"] = "log"  # how disasters count, see `outcomes`
 
     def __post_init__(self) -> None:
+        with_plain_numbers(self)
         if not isinstance(self.kernel, Kernel) and self.kernel not in KERNELS:
             raise ConfigError(f"kernel: need one of {', '.join(KERNELS)}, got {self.kernel!r}")
         if self.mean not in ("constant", "zero"):
@@ -90,7 +91,7 @@ class Model:
                 raise ConfigError(
                     f"{name}: need (center, sd), sd > 0, of a logarithm, got {prior!r}"
                 )
-            object.__setattr__(self, name, tuple(prior))
+            object.__setattr__(self, name, plain(tuple(prior)))
 
     @classmethod
     def paper(cls) -> Model:

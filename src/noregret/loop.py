@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from noregret.checks import whole
+from noregret.checks import is_number, whole
 from noregret.decision import Best, Row, Trial
 from noregret.errors import ConfigError, DataError
 from noregret.fit import Model
@@ -104,14 +104,27 @@ def _run(
         workers = whole("workers", workers, least=1)
         if executor is None:
             raise ConfigError(f"workers: need an executor to run on, got {workers} and none")
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise ConfigError(f"executor: need one of concurrent.futures, got {executor!r}")
+    if f_star is not None and not is_number(f_star):
+        raise ConfigError(f"f_star: need a number, got {f_star!r}")
+    after = _checked_callbacks(callbacks)
     line = _Progress(f_star)
-    after: list[Callback] = [*callbacks, line] if progress else [*callbacks]
+    if progress:
+        after.append(line)
     try:
         if executor is None:
             return _one_by_one(f, optimizer, after)
         return _many(f, optimizer, after, executor, workers or _size(executor))
     finally:
         line.close()
+
+
+def _checked_callbacks(callbacks: object) -> list[Callback]:
+    each: list[Any] = list(callbacks) if isinstance(callbacks, Iterable) else [callbacks]
+    if callable(callbacks) or not all(map(callable, each)):
+        raise ConfigError(f"callbacks: need a list of functions, got {callbacks!r}")
+    return each
 
 
 def _size(executor: Executor) -> int:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from noregret.checks import is_number
 from noregret.decision import Landscape, Row
 from noregret.errors import ConfigError, MissingExtraError, NoResultsError
+from noregret.loop import Result
 from noregret.numerics import Array
 from noregret.optimizer import Optimizer
 from noregret.space import Float, Scalar
@@ -28,6 +30,16 @@ COLOURS = {
     "given": "#000000",
 }
 _CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+
+
+@runtime_checkable
+class Lasting(Protocol):
+    """A `Study`, which pictures need not import."""
+
+    def snapshot(self) -> Any: ...
+
+
+Run: TypeAlias = Optimizer | Result | Lasting
 
 
 def _axes(ax: Axes | None, **options: Any) -> Axes:
@@ -50,9 +62,7 @@ def plot_regret(
     """
     ax = _axes(ax, figsize=(7, 4.5))
     for colour, (label, values) in zip(_CYCLE * 4, curves.items(), strict=False):
-        runs = np.atleast_2d(np.asarray(values, dtype=float))
-        if not runs.size:
-            raise ConfigError(f"plot_regret: {label!r} has no steps")
+        runs = _curves(label, values)
         total = np.cumsum(runs, axis=1) if cumulative else runs
         steps = np.arange(1, total.shape[1] + 1)
         mean = total.mean(axis=0)
@@ -66,24 +76,52 @@ def plot_regret(
     return ax
 
 
+def _curves(label: str, values: object) -> Array:
+    try:
+        runs = np.atleast_2d(np.asarray(values, dtype=float))
+    except (TypeError, ValueError) as error:  # runs of unequal length, say
+        raise ConfigError(f"plot_regret: need runs of equal length of {label!r}: {error}") from None
+    if not runs.size:
+        raise ConfigError(f"plot_regret: {label!r} has no steps")
+    if runs.ndim > 2:
+        raise ConfigError(f"plot_regret: need (runs, steps) of {label!r}, got {runs.shape}")
+    return runs
+
+
+def _optimizer(run: Run, picture: str) -> Optimizer:
+    """What is behind a run, however it is held."""
+    found = run.optimizer if isinstance(run, Result) else run
+    if isinstance(found, Lasting):
+        found = found.snapshot().optimizer
+    if not isinstance(found, Optimizer):
+        raise ConfigError(f"{picture}: need an Optimizer, a Result or a Study, got {run!r}")
+    return found
+
+
 def _amount(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def plot_reward(
-    optimizer: Optimizer, ax: Axes | None = None, *, baseline: float | None = None
+    optimizer: Run,
+    ax: Axes | None = None,
+    *,
+    baseline: float | None = None,
 ) -> Axes:
     """What was gained so far over keeping a baseline, with a 95 % band for the observation noise.
 
     `baseline` is what an evaluation would have brought had nothing been tuned; by default the first
     result, whose own noise then counts in every step: the band is wide.
     """
+    optimizer = _optimizer(optimizer, "plot_reward")
+    if not (baseline is None or is_number(baseline)):
+        raise ConfigError(f"plot_reward: need a number as the baseline, got {baseline!r}")
     ax = _axes(ax, figsize=(7, 4))
     rows = [row for row in optimizer.history() if row.status == "told"]
     if not rows:
         raise NoResultsError("plot_reward: nothing was told yet")
     values = np.array([row.value for row in rows], dtype=float)
-    start = values[0] if baseline is None else baseline
+    start = values[0] if baseline is None else float(baseline)
     sign = 1.0 if optimizer.direction == "maximize" else -1.0
     gained = np.cumsum(sign * (values - start))
     steps = np.arange(1, len(values) + 1)
@@ -107,7 +145,7 @@ def plot_reward(
             va="top",
             color=_CYCLE[2],
         )
-    name = "the first result" if baseline is None else f"the baseline ({baseline:.4g})"
+    name = "the first result" if baseline is None else f"the baseline ({start:.4g})"
     ax.set(xlabel="evaluations", ylabel=f"total gain over {name}", xlim=(1, max(2, len(values))))
     return ax
 
@@ -119,8 +157,9 @@ def _noise_variances(rows: Sequence[Row]) -> Array:
     return np.array([noise**2 / (r.count or 1) if r.sem is None else r.sem**2 for r in rows])
 
 
-def plot_decisions(optimizer: Optimizer, ax: Axes | None = None) -> Axes:
+def plot_decisions(optimizer: Run, ax: Axes | None = None) -> Axes:
     """Every evaluation's value, coloured by why it was made, with the best posterior mean now."""
+    optimizer = _optimizer(optimizer, "plot_decisions")
     ax = _axes(ax, figsize=(8, 4))
     told: dict[str, list[tuple[float, float]]] = {reason: [] for reason in COLOURS}
     for row in optimizer.history():
@@ -144,13 +183,14 @@ def plot_decisions(optimizer: Optimizer, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def plot_posterior(optimizer: Optimizer, axes: Any = None, *, next_point: bool = True) -> Any:
+def plot_posterior(optimizer: Run, axes: Any = None, *, next_point: bool = True) -> Any:
     """The picture that explains EIC, for one or two Float parameters; returns its two Axes.
 
     1-d: above, the posterior with the points tried; below, expected improvement against evaluation
     cost.  2-d: left, the posterior mean; right, expected improvement.  What is not worth its cost
     is grey.
     """
+    optimizer = _optimizer(optimizer, "plot_posterior")
     floats = [n for n, p in optimizer.space.parameters.items() if isinstance(p, Float)]
     if len(floats) != optimizer.space.dim or len(floats) > 2:
         raise ConfigError(

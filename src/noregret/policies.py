@@ -18,7 +18,16 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import ndtri
 
-from noregret.checks import check_amount, check_flag, check_inside, check_share, is_number, whole
+from noregret.checks import (
+    check_amount,
+    check_flag,
+    check_inside,
+    check_share,
+    is_number,
+    plain,
+    whole,
+    with_plain_numbers,
+)
 from noregret.errors import ConfigError
 from noregret.gp import GP
 from noregret.numerics import Array, gate
@@ -72,6 +81,7 @@ class Policy(ABC):
     merge: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
+        with_plain_numbers(self)
         check_flag("merge", self.merge)
 
     @abstractmethod
@@ -192,7 +202,7 @@ class EIC(EI):
             raise ConfigError(f"gamma: need a list of numbers >= 0, got {self.gamma!r}")
         if self.gamma and self.omega_scale is None:
             raise ConfigError("gamma: has no use without omega_scale, which was not given")
-        object.__setattr__(self, "gamma", tuple(self.gamma))  # a list, when read from JSON
+        object.__setattr__(self, "gamma", plain(tuple(self.gamma)))  # a list, when read from JSON
         check_inside("delta", self.delta, "a probability")
         check_share("payback", self.payback)
 

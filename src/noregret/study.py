@@ -21,6 +21,7 @@ from functools import cache
 from importlib import import_module
 from math import inf
 from numbers import Real
+from operator import eq
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
@@ -282,9 +283,26 @@ class Study:
 
         self._record(verb, key=self._key("observe", key))
 
-    def adopt(self, params: Mapping[str, Scalar], decision: Decision | None = None) -> Trial:
-        """A trial that was chosen elsewhere; it costs budget and is waited for like any other."""
-        event = self._record(lambda optimizer: optimizer.adopt(params, decision))
+    def adopt(
+        self,
+        params: Mapping[str, Scalar],
+        decision: Decision | None = None,
+        *,
+        key: str | None = None,
+    ) -> Trial:
+        """A trial that was chosen elsewhere; it costs budget and is waited for like any other.
+
+        With the same `key`, only once.
+        """
+
+        def same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+            return bool(one["params"] == other["params"])  # the second would have a later number
+
+        event = self._record(
+            lambda optimizer: optimizer.adopt(params, decision),
+            key=self._key("adopt", key),
+            same=same,
+        )
         assert event is not None
         number: int = event.body["number"]
         return self._look(lambda optimizer: optimizer._handed_out(number))
@@ -303,7 +321,7 @@ class Study:
         else:
             well = isinstance(age, Real) and 0 <= age < inf
         if not well:
-            raise ConfigError(f"age: need a time of at least 0, got {age}")
+            raise ConfigError(f"age: need seconds or a timedelta, at least 0, got {age!r}")
         with self._lock:
             state = self._refreshed()
             try:
@@ -394,7 +412,8 @@ class Study:
             last = self._refreshed().seq
             if whole("after", after, least=0) > last:
                 raise ConfigError(f"after: the last event is {last}, got {after}")
-            return self._journal.read(self.name, after, limit)
+            most = None if limit is None else whole("limit", limit, least=1)
+            return self._journal.read(self.name, after, most)
 
     def snapshot(self) -> Snapshot:
         """Everything as of one moment, to be read at leisure."""
@@ -457,8 +476,12 @@ class Study:
         *,
         key: str | None = None,
         note: Mapping[str, Any] | None = None,
+        same: Callable[[Mapping[str, Any], Mapping[str, Any]], bool] = eq,
     ) -> Event | None:
-        """Append the event that the verb makes of the present state, if it makes any."""
+        """Append the event that the verb makes of the present state, if it makes any.
+
+        Under a key that was used before there is one already; it has to be the `same`.
+        """
         stored: Event | None = None
         while True:
             with self._lock:
@@ -474,7 +497,7 @@ class Study:
             with suppress(_Overtaken):
                 stored = self._append(state, event, key or _key_of(event))
                 self._adopt(state, stored)
-                if stored.body == _body(event):
+                if same(stored.body, _body(event)):
                     return stored
 
     def _append(self, state: _State, event: dict[str, Any], key: str | None) -> Event:

@@ -39,10 +39,11 @@ class Task:
 
 def load(place: str) -> Task:
     """From FILE.py[:objective]; the file has `space`, the function, and perhaps `direction`."""
-    file, _, name = place.rpartition(":") if not place.endswith(".py") else (place, "", "")
+    bare = place.endswith(".py") or ":" not in place
+    file, _, name = (place, "", "") if bare else place.rpartition(":")
     path, name = Path(file), name or "objective"
     if not path.is_file():
-        raise ConfigError(f"file: there is no {file or place!r}")
+        raise ConfigError(f"file: there is no {file!r}")
     # Under its own name another process finds it, as one must that unpickles a function of it.
     known_as = path.stem if path.stem not in sys.modules else f"noregret_task_{path.stem}"
     spec = importlib.util.spec_from_file_location(known_as, path)
@@ -138,7 +139,9 @@ def _many(task: Task, storage: str, name: str, jobs: int, update: Callable[[], N
         _stop(workers)
     failed = [worker for worker in workers if worker.exitcode]
     if failed:
-        raise NoRegretError(f"{task.path}: {len(failed)} of {jobs} workers failed; see above")
+        error = NoRegretError(f"{task.path}: {len(failed)} of {jobs} workers failed; see above")
+        error.exit_code = max(1, *(worker.exitcode or 1 for worker in failed))  # as with one job
+        raise error
 
 
 def _stop(workers: list[BaseProcess]) -> None:
@@ -160,4 +163,5 @@ def _worker(place: str, storage: str, name: str) -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except NoRegretError as error:
-        sys.exit(f"noregret: {error}")
+        sys.stderr.write(f"noregret: {error}\n")
+        sys.exit(error.exit_code)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
 
 import noregret
-from noregret.decision import Row
+from noregret.decision import Decision, Row, Trial
 from noregret.errors import StorageError
 from noregret.service import schema
 from noregret.service.problems import Json
@@ -86,19 +86,20 @@ async def ask(
 
 
 @router.post("/{name}/trials/{number}/tell", status_code=NO_CONTENT)
-async def tell(room: ThisRoom, number: Number, result: schema.Result, key: Key = None) -> None:
+async def tell(room: ThisRoom, number: Number, result: schema.Told, key: Key = None) -> None:
     """The result of a trial; on disk when this answers.
 
     Told again with the same value nothing happens, with or without a key; another value is an
     error.
     """
-    await room.do(room.study.tell, number, **result.model_dump(), key=key)
+    told = result.model_dump(exclude={"params"})
+    await room.do(room.study.tell, _named(number, result.params), **told, key=key)
 
 
 @router.post("/{name}/trials/{number}/abandon", status_code=NO_CONTENT)
-async def abandon(room: ThisRoom, number: Number, nothing: schema.Nothing | None = None) -> None:
+async def abandon(room: ThisRoom, number: Number, which: schema.Abandon | None = None) -> None:
     """A result that will never come (should it come, tell it all the same)."""
-    await room.do(room.study.abandon, number)
+    await room.do(room.study.abandon, _named(number, None if which is None else which.params))
 
 
 @router.post("/{name}/abandon")
@@ -106,6 +107,15 @@ async def abandon_older_than(room: ThisRoom, limit: schema.OlderThan) -> schema.
     """Abandon what has been pending for longer."""
     gone = await room.do(room.study.abandon_older_than, limit.older_than)
     return schema.Abandoned(numbers=[trial.number for trial in gone])
+
+
+@router.post("/{name}/adopt")
+async def adopt(room: ThisRoom, chosen: schema.Adoption, key: Key = None) -> schema.TrialOut:
+    """A trial that was chosen elsewhere; it costs budget, and its result is waited for.
+
+    With the same key, only once.
+    """
+    return schema.TrialOut.of(await room.do(room.study.adopt, chosen.params, key=key))
 
 
 @router.post("/{name}/observe", status_code=NO_CONTENT)
@@ -154,6 +164,13 @@ async def panels(room: ThisRoom, request: Request) -> Response:
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     return Response(answer, media_type="application/json", headers=headers)
+
+
+def _named(number: int, params: Mapping[str, Any] | None) -> Trial | int:
+    """The trial as its caller knows it."""
+    if params is None:
+        return number
+    return Trial(number, dict(params), Decision("given", "", 0))
 
 
 def _rows(

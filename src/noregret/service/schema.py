@@ -129,7 +129,17 @@ class Result(_Request):
     count: Annotated[float, Strict(), Field(description="it is a mean of so many")] = 1
 
 
+class Told(Result):
+    params: Annotated[
+        Params | None, Field(description="of the trial: refused unless they are this study's")
+    ] = None
+
+
 class Observation(Result):
+    params: Params
+
+
+class Adoption(_Request):
     params: Params
 
 
@@ -141,8 +151,10 @@ class OlderThan(_Request):
     older_than: Annotated[float, Strict(), Field(ge=0, le=LONGEST_AGE, description="seconds")]
 
 
-class Nothing(_Request):
-    """An empty object."""
+class Abandon(_Request):
+    params: Annotated[
+        Params | None, Field(description="of the trial: refused unless they are this study's")
+    ] = None
 
 
 # --- answers --------------------------------------------------------------------------------------

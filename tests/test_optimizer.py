@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import noregret as nr
+from noregret import surrogate
 from noregret.kernels import SE
 from noregret.policies import POLICIES
 
@@ -654,6 +655,22 @@ def test_prior_data_are_fitted_for_whoever_looks_and_the_next_ask_is_the_same() 
     assert mean == pytest.approx(65.0, abs=3.0)
     assert sd < 10.0
     assert unseen.propose() == opt.propose()
+
+
+def test_many_looks_before_the_first_fit_make_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    fits = []
+    real = surrogate.fit
+    monkeypatch.setattr(surrogate, "fit", lambda *args: fits.append(args) or real(*args))
+    opt = nr.Optimizer(LINE, 20)
+    for x in (0.1, 0.5, 0.9):
+        opt.observe({"x": x}, x)
+    for x in (0.2, 0.3, 0.4):
+        opt.predict({"x": x})
+        opt.best()
+    assert len(fits) == 1
+    opt.observe({"x": 0.6}, 0.1)
+    opt.best()
+    assert len(fits) == 2
 
 
 @pytest.mark.parametrize("design", ["auto", "grid", "sobol", "lhs"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,20 +85,22 @@ class Surrogate:
     # -- the posterior -----------------------------------------------------------------------------
 
     def current(self) -> Surrogate:
-        """With the posterior of everything told.
-
-        Before the first fit by one for whoever reads, which the next decision will make again.
-        """
+        """With the posterior of everything told."""
         if not self.told:
             raise NoResultsError("nothing was told yet")
         if self.fitted is None:
-            return self.refit_if_due().current()
+            return self._for_readers
         ready = self
         if self.gp is None:
             at = self.fitted.at
             gp = GP.of(self._scaled(self.fitted.scaling, at), self.fitted.hyper)
             ready = replace(self, gp=gp, included=at)
         return ready if ready.included == len(self.told) else ready._caught_up()
+
+    @cached_property
+    def _for_readers(self) -> Surrogate:
+        """Before the first fit, with one that the next decision will make again, and keep."""
+        return self.refit_if_due().current()
 
     def _caught_up(self) -> Surrogate:
         """Shown the observations that it has not seen, with a note of how surprising they were."""

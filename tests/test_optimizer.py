@@ -671,6 +671,11 @@ def test_many_looks_before_the_first_fit_make_it_once(monkeypatch: pytest.Monkey
     opt.observe({"x": 0.6}, 0.1)
     opt.best()
     assert len(fits) == 2
+    for x in (0.3, 0.7, 0.8):
+        opt.observe({"x": x}, x)
+    opt.best()
+    assert opt.ask().decision.refitted
+    assert len(fits) == 3  # what was fitted for a look serves the decision
 
 
 @pytest.mark.parametrize("design", ["auto", "grid", "sobol", "lhs"])

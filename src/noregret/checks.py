@@ -35,9 +35,7 @@ def plain(value: object) -> object:
     """
     if isinstance(value, tuple):
         return tuple(map(plain, value))
-    if isinstance(value, bool | int | float) and type(value).__module__ == "builtins":
-        return value
-    if isinstance(value, np.bool_):
+    if isinstance(value, bool | np.bool_):
         return bool(value)
     if isinstance(value, Integral):
         return int(value)

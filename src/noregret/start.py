@@ -78,10 +78,11 @@ class Start:
     def _levels(self) -> list[int]:
         """Of the grid, per column."""
         if self.n0 is None:
-            shared = iter(designs.budget_levels(self._planned, self._free))
+            levels = designs.budget_levels(self._planned, self._free)
         else:
-            shared = iter(designs.grid_levels(self.n0, self._free))
-        return [next(shared) if varies else 1 for varies in self.space.varies]
+            levels = designs.grid_levels(self.n0, self._free)
+        left = iter(levels)
+        return [next(left) if varies else 1 for varies in self.space.varies]
 
     @property
     def _planned(self) -> int:

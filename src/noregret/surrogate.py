@@ -89,18 +89,13 @@ class Surrogate:
         if not self.told:
             raise NoResultsError("nothing was told yet")
         if self.fitted is None:
-            return self._for_readers
+            return self._first_fit
         ready = self
         if self.gp is None:
             at = self.fitted.at
             gp = GP.of(self._scaled(self.fitted.scaling, at), self.fitted.hyper)
             ready = replace(self, gp=gp, included=at)
         return ready if ready.included == len(self.told) else ready._caught_up()
-
-    @cached_property
-    def _for_readers(self) -> Surrogate:
-        """Before the first fit, with one that the next decision will make again, and keep."""
-        return self.refit_if_due().current()
 
     def _caught_up(self) -> Surrogate:
         """Shown the observations that it has not seen, with a note of how surprising they were."""
@@ -146,12 +141,21 @@ class Surrogate:
 
     def refit_if_due(self) -> Surrogate:
         """With a new fit, if one is due; otherwise itself, perhaps with its posterior caught up."""
-        if self.fitted is not None:
-            ready = self.current()
-            counts = (self.fitted.at, len(self.told)), (self.fitted.points, len(self.data))
-            due = refit_due(*counts, ready.surprise, self.model.growth)
-            if not due or self.model.method == "fixed":
-                return ready
+        if self.fitted is None:
+            return self._first_fit
+        ready = self.current()
+        counts = (self.fitted.at, len(self.told)), (self.fitted.points, len(self.data))
+        due = refit_due(*counts, ready.surprise, self.model.growth)
+        if not due or self.model.method == "fixed":
+            return ready
+        return self._refitted()
+
+    @cached_property
+    def _first_fit(self) -> Surrogate:
+        """Of what was told before any fit, for those who look and for the first decision alike."""
+        return self._refitted().current()
+
+    def _refitted(self) -> Surrogate:
         scaling = self._scaling()
         before = self.fitted.hyper if self.fitted else self.model.start(self.kinds)
         result = fit(self._scaled(scaling, len(self.told)), before, self.model)

@@ -52,6 +52,9 @@ Whole = Annotated[StrictInt, Field(ge=-MAX_SAFE, le=MAX_SAFE)]
 Scalar = StrictBool | Whole | StrictFloat | Word | None
 Choices = Annotated[list[Scalar], Field(max_length=MAX_CHOICES)]
 Params = Annotated[dict[Word, Scalar], Field(max_length=MAX_PARAMETERS)]
+AskedParams = Annotated[
+    Params | None, Field(description="of the trial: refused unless they are this study's")
+]
 NewName = Annotated[
     StrictStr, Field(min_length=1, max_length=MAX_NAME), AfterValidator(_fits_a_path)
 ]
@@ -130,9 +133,7 @@ class Result(_Request):
 
 
 class Told(Result):
-    params: Annotated[
-        Params | None, Field(description="of the trial: refused unless they are this study's")
-    ] = None
+    params: AskedParams = None
 
 
 class Observation(Result):
@@ -152,9 +153,7 @@ class OlderThan(_Request):
 
 
 class Abandon(_Request):
-    params: Annotated[
-        Params | None, Field(description="of the trial: refused unless they are this study's")
-    ] = None
+    params: AskedParams = None
 
 
 # --- answers --------------------------------------------------------------------------------------

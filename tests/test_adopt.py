@@ -51,3 +51,20 @@ def test_a_point_outside_is_refused() -> None:
     with pytest.raises(nr.SpaceError, match=r"x: must be a number in \[0.0, 1.0\], got 3"):
         opt.adopt({"x": 3})
     assert opt.asked == 0
+
+
+@pytest.mark.parametrize("verb", ["adopt", "observe"])
+def test_a_given_point_comes_back_to_the_last_digit(verb: str) -> None:
+    x = 0.5488135039273248  # which the unit cube of this space does not hold
+    space = nr.Space({"x": nr.Float(-3.0, 1.0)})
+    assert space.decode(space.encode({"x": x})) != {"x": x}
+    opt = nr.Optimizer(space, 12, n0=1)
+    if verb == "adopt":
+        opt.tell(opt.adopt({"x": x}), 10.0)
+    else:
+        opt.observe({"x": x}, 10.0)
+    for trial in opt:
+        opt.tell(trial, -20.0 * abs(trial.params["x"] - x) if trial.params["x"] != x else 10.0)
+    assert opt.best().params == {"x": x}
+    assert {"x": x} in [trial.params for trial in opt.trials[1:]]
+    assert nr.Optimizer.from_json(opt.to_json()).best().params == {"x": x}

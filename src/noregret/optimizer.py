@@ -110,7 +110,7 @@ class Optimizer:
         self._records: list[_Record] = []
         self._waiting: dict[int, _Record] = {}  # the pending ones, by number
         self._started = 0  # trials of the design
-        self._known: set[bytes] = set()  # points that others chose
+        self._known: dict[bytes, dict[str, Scalar]] = {}  # points that others chose, as given
         self._rows: list[Row] = []  # prior data, as told
         self._log: list[Event] = []
         self._surrogate = Surrogate.empty(self.model, space.kinds)
@@ -273,7 +273,7 @@ class Optimizer:
         x, mean = gp.data.x[row], float(situation.user(mu[row]))
         half = 1.96 * float(situation.user_sd(mu[row], sigma[row]))
         return Best(
-            params=self.space.decode(x),
+            params=self._params_at(x),
             mean=mean,
             low=mean - half,
             high=mean + half,
@@ -384,7 +384,7 @@ class Optimizer:
         event: Event = {
             "kind": "asked",
             "number": len(self._records),
-            "params": self.space.decode(x),
+            "params": self._params_at(x),
             "decision": decision.to_json(),
         }
         if decision.refitted:
@@ -425,7 +425,7 @@ class Optimizer:
         self._waiting[trial.number] = self._records[-1]
         self._started += trial.decision.reason == "design"
         if trial.decision.reason == "given":
-            self._known.add(x.tobytes())
+            self._known.setdefault(x.tobytes(), params)
 
     def _on_told(self, event: Event) -> None:
         record = self._record(event["number"])
@@ -439,7 +439,7 @@ class Optimizer:
         params = self.space.validate(event["params"])
         x = self.space.encode(params)
         value, sem, count = self._learn(x, event)
-        self._known.add(x.tobytes())
+        self._known.setdefault(x.tobytes(), params)
         self._rows.append(Row(None, "observed", params, value, sem, count, None))
 
     def _on_abandoned(self, event: Event) -> None:
@@ -493,7 +493,7 @@ class Optimizer:
         """The first point of the start that is neither asked for nor known; None: there is none."""
         taken: set[bytes] = set()
         if self._known and not self._start.listed:  # a list is tried in full
-            taken = self._known | {record.x.tobytes() for record in self._records}
+            taken = self._known.keys() | {record.x.tobytes() for record in self._records}
         # Those before were asked for or known, if nobody else chose points of a start.
         left = self._start.points[self._started :]
         return next((x for x in left if x.tobytes() not in taken), None)
@@ -516,6 +516,11 @@ class Optimizer:
         )
 
     # -- small things ------------------------------------------------------------------------------
+
+    def _params_at(self, x: Array) -> dict[str, Scalar]:
+        """As they were given, if somebody did: decoded numbers may differ in last digits."""
+        given = self._known.get(x.tobytes())
+        return self.space.decode(x) if given is None else dict(given)
 
     def _handed_out(self, number: int) -> Trial:
         """The very object, which its owner may change and still tell."""

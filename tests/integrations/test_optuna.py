@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import pickle
 import subprocess
 import sys
@@ -153,7 +154,7 @@ def test_nothing_is_built_or_learnt_twice(monkeypatch: pytest.MonkeyPatch) -> No
             super().__init__(*args, **kwargs)
 
         def tell(self, trial: Any, value: float, **rest: Any) -> None:
-            told.append(trial.number)
+            told.append(trial)
             super().tell(trial, value, **rest)
 
     monkeypatch.setattr(ours, "Optimizer", Counting)
@@ -410,6 +411,62 @@ def test_failures_do_not_trap_the_search() -> None:
     done = [t.state == optuna.trial.TrialState.COMPLETE for t in study.trials]
     assert sum(done[-25:]) >= 12
     assert study.best_value > 0.6
+
+
+@pytest.mark.parametrize("end", ["fail", "inf"])
+def test_what_never_worked_is_not_recommended(end: str) -> None:
+    study = optuna.create_study(direction="minimize")
+    here = {"x": optuna.distributions.FloatDistribution(0.0, 1.0)}
+    for x, value in [(0.1, 1.0), (0.5, None), (0.12, 1.2), (0.11, 1.1), (0.13, 1.3)]:
+        ended: dict[str, Any] = {"value": math.inf if value is None else value}
+        if value is None and end == "fail":
+            ended = {"state": optuna.trial.TrialState.FAIL}
+        study.add_trial(optuna.trial.create_trial(params={"x": x}, distributions=here, **ended))
+    best = NoRegretSampler(budget=10, seed=0).recommend(study)
+    assert best.params["x"] <= 0.13
+
+
+def test_infinities_alone_recommend_nothing() -> None:
+    study = study_with(NoRegretSampler(budget=10, seed=0))
+    study.optimize(lambda trial: math.inf * (1 + trial.suggest_float("x", 0, 1)), n_trials=3)
+    with pytest.raises(nr.NoResultsError, match="no trial has a finite value yet"):
+        study.sampler.recommend(study)
+
+
+def test_the_recommendation_is_a_point_that_was_tried_to_the_last_digit() -> None:
+    study = study_with(NoRegretSampler(budget=30, seed=0, n0=4))
+    trial = study.ask({"x": optuna.distributions.FloatDistribution(0.0, 1.0)})
+    study.tell(trial, 10.0)
+    study.optimize(lambda t: -20 * abs(t.suggest_float("x", 0, 1) - trial.params["x"]), n_trials=12)
+    assert study.sampler.recommend(study).params == trial.params
+    assert trial.params["x"] in [t.params["x"] for t in study.trials[1:]]  # nor when run again
+
+
+def test_equal_choices_are_drawn_not_tuned(caplog: pytest.LogCaptureFixture) -> None:
+    def objective(trial: Any) -> float:
+        return bump(trial) + isinstance(trial.suggest_categorical("c", [1, 1.0, "a"]), float)
+
+    study = study_with(NoRegretSampler(budget=8, seed=0))
+    study.optimize(objective, n_trials=8)
+    assert "can't tell 1 and 1.0 apart" in caplog.text
+    assert set(study.sampler._past.fold.space) == {"x"}
+
+
+@pytest.mark.filterwarnings("ignore:PartialFixedSampler is experimental")
+def test_a_look_changes_nothing_also_where_a_parameter_is_fixed() -> None:
+    def objective(trial: Any) -> float:
+        return bump(trial) - (trial.suggest_categorical("c", ["a", "b"]) == "b")
+
+    params = []
+    for looks in (True, False):
+        sampler = NoRegretSampler(budget=20, seed=1)
+        study = study_with(optuna.samplers.PartialFixedSampler({"c": "a"}, sampler))
+        for _ in range(12):
+            study.optimize(objective, n_trials=1)
+            if looks:
+                sampler.recommend(study)
+        params.append([t.params for t in study.trials])
+    assert params[0] == params[1]
 
 
 def test_trials_that_were_nowhere_cost_budget_too() -> None:

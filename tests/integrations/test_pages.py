@@ -40,6 +40,8 @@ def test_examples_run(
 def test_the_optunahub_package_is_complete() -> None:
     optuna = pytest.importorskip("optuna", reason="optuna is not installed")
     assert {"__init__.py", "README.md", "LICENSE", "example.py"} <= {p.name for p in HUB.iterdir()}
+    needed = (HUB / "requirements.txt").read_text()  # PyPI's noregret is another project
+    assert not re.search("^noregret", needed, flags=re.MULTILINE)
     header = (HUB / "README.md").read_text().split("---")[1]
     fields = re.findall(r"^(\w+):", header, flags=re.MULTILINE)
     assert fields == ["author", "title", "description", "tags", "optuna_versions", "license"]

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from noregret.decision import Best, Decision, Trial
-from noregret.errors import ConfigError, DataError, MissingExtraError
+from noregret.errors import ConfigError, DataError, MissingExtraError, NoResultsError
 from noregret.fit import Model
-from noregret.integrations._results import Results
+from noregret.integrations._endings import Endings
 from noregret.optimizer import Optimizer
 from noregret.policies import Policy
 from noregret.space import Categorical, Float, Int, Parameter, Scalar, Space
@@ -102,7 +102,7 @@ class NoRegretSampler(BaseSampler):
             return {}
         with self._lock:
             self._past, trials = self._recall(study)
-            fold = self._past.fold_over(search_space, self._settings)
+            fold = self._past.fold = self._past.fold_over(search_space, self._settings)
             fold.learn(trials, but=trial.number)
             asked = fold.ask(trial)
         if asked.decision.reason == "exhausted":
@@ -142,7 +142,9 @@ class NoRegretSampler(BaseSampler):
                 )
             fold = past.fold_over(past.space, self._settings)
             fold.learn(trials)
-            aside = fold.optimizer.copy()
+            aside = fold.endings.measured()
+        if not aside.observations:
+            raise NoResultsError("recommend: no trial has a finite value yet")
         aside.ask()  # fits the model, where that is due
         best = aside.best()
         return replace(best, params=fold.external(best.params))
@@ -230,10 +232,10 @@ class _Past:
         return _objection(distribution)
 
     def fold_over(self, space: dict[str, BaseDistribution], settings: dict[str, Any]) -> _Fold:
-        """The fold over this space: a fresh one, which has seen no trial yet, where it changed."""
-        if self.fold is None or self.fold.space != space:
-            self.fold = _Fold(self.direction == StudyDirection.MAXIMIZE, space, settings)
-        return self.fold
+        """The fold over this space: a fresh one, which has seen no trial yet, if there is none."""
+        if self.fold is not None and self.fold.space == space:
+            return self.fold
+        return _Fold(self.direction == StudyDirection.MAXIMIZE, space, settings)
 
 
 class _Fold:
@@ -243,15 +245,19 @@ class _Fold:
         self, maximise: bool, space: dict[str, BaseDistribution], settings: dict[str, Any]
     ) -> None:
         self.space = space
-        self.optimizer = Optimizer(
+        optimizer = Optimizer(
             Space({name: _parameter(d) for name, d in space.items()}),
             direction="maximize" if maximise else "minimize",
             **settings,
         )
-        self.budget = self.optimizer.budget
+        self.endings = Endings(optimizer)
+        self.budget = optimizer.budget
         self.asked: dict[int, Trial] = {}  # by Optuna's number; the Trial has ours
         self.finished: set[int] = set()
-        self.results = Results()
+
+    @property
+    def optimizer(self) -> Optimizer:
+        return self.endings.optimizer
 
     def ask(self, trial: FrozenTrial) -> Trial:
         if trial.number in self.asked:  # enqueued, and others have seen it run
@@ -285,14 +291,11 @@ class _Fold:
 
     def _finish(self, trial: FrozenTrial) -> None:
         asked, point = self.asked.get(trial.number), self._point(trial)
-        value = None if point is None else self.results.value_of(point, _value(trial))
-        if asked is not None and asked.params == point and value is not None:
-            self.optimizer.tell(asked, value)
-            return
-        if asked is not None:  # nothing to learn, or the objective went elsewhere
+        if asked is not None and asked.params != point:  # the objective went elsewhere
             self.optimizer.abandon(asked)
-        if point is not None and value is not None:
-            self.optimizer.observe(point, value)
+            asked = None
+        if point is not None:
+            self.endings.add(point, _value(trial), asked)
 
     def _point(self, trial: FrozenTrial) -> dict[str, Scalar] | None:
         """Where the trial is; None if it is outside the space, or nobody can tell yet."""
@@ -329,6 +332,10 @@ def _parameter(distribution: BaseDistribution) -> Parameter:
     """The distribution's internal representation as one of ours."""
     d = distribution
     if isinstance(d, CategoricalDistribution):
+        for index, choice in enumerate(d.choices):
+            if (first := int(d.to_internal_repr(choice))) != index:  # 1 and 1.0, 1 and True
+                same = f"{d.choices[first]!r} and {choice!r}"
+                raise ConfigError(f"choices: Optuna can't tell {same} apart")
         return Categorical(range(len(d.choices)))
     if isinstance(d, IntDistribution) and d.step == 1:
         return Int(d.low, d.high, d.log)
@@ -338,7 +345,7 @@ def _parameter(distribution: BaseDistribution) -> Parameter:
 
 
 def _objection(distribution: BaseDistribution) -> str | None:
-    """Why it can't be tuned (a range of two neighbouring floats, say); None if it can."""
+    """Why it can't be tuned (two neighbouring floats, equal choices); None if it can."""
     try:
         _parameter(distribution)
     except ValueError as error:

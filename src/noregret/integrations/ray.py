@@ -6,7 +6,7 @@ Its policy is the library's default, IDS: information-directed sampling within t
 from __future__ import annotations
 
 import copy
-import math
+import logging
 import pickle
 from collections.abc import Mapping, Sequence
 from functools import reduce
@@ -14,9 +14,9 @@ from operator import getitem
 from typing import Any
 
 from noregret.decision import Best, Trial
-from noregret.errors import ConfigError, DataError, MissingExtraError
+from noregret.errors import ConfigError, DataError, MissingExtraError, SpaceError
 from noregret.fit import Model
-from noregret.integrations._results import Results
+from noregret.integrations._endings import Endings
 from noregret.optimizer import Optimizer
 from noregret.policies import Policy
 from noregret.space import Categorical, Float, Int, Parameter, Scalar, Space
@@ -31,6 +31,8 @@ except ImportError as error:
 
 Config = dict[str, Any]
 Path = tuple[Any, ...]  # the keys, and in lists the indices, that lead to a value
+
+_log = logging.getLogger(__name__)
 
 _IN_TUNE = "in the TuneConfig, which Tune hands on only beside a param_space"
 
@@ -52,7 +54,7 @@ class NoRegretSearch(Searcher):
         mode: str | None = None,
         budget: int | None = None,
         *,
-        points_to_evaluate: Sequence[Config] = (),
+        points_to_evaluate: Sequence[Config] | None = None,
         policy: str | Policy = "ids",
         seed: int = 0,
         n0: int | None = None,
@@ -62,15 +64,14 @@ class NoRegretSearch(Searcher):
         if not isinstance(metric, str | None):
             raise ConfigError(f"metric: need one, got {metric!r}")
         self._metric, self._mode = metric, mode
-        self._budget = budget
-        self._first = list(points_to_evaluate)
+        self._budget = budget  # None: as many as Tune will run
+        self._first = list(points_to_evaluate or ())
         self._settings: dict[str, Any] = {"policy": policy, "seed": seed, "n0": n0, "model": model}
         self._own_space = None if space is None else _TuneSpace(space)
         self._space = self._own_space
-        self._optimizer: Optimizer | None = None
+        self._endings: Endings | None = None
         self._trials: dict[str, Trial] = {}  # those that are running, or failed and may run again
         self._last: dict[str, float] = {}  # what the running ones have reported last
-        self._results = Results()
 
     # -- what Tune calls ---------------------------------------------------------------------------
 
@@ -78,21 +79,25 @@ class NoRegretSearch(Searcher):
         self, metric: str | None, mode: str | None, config: Config, **spec: Any
     ) -> bool:
         """What the Tuner knows, where it was not given; False if a space was."""
-        if self._optimizer is not None:
+        samples = spec.get("num_samples", -1)
+        if self._endings is not None:  # it goes on, in another experiment
+            optimizer = self._endings.optimizer
+            if self._budget is None and samples > 0:
+                optimizer.extend(max(optimizer.budget, optimizer.asked + samples))
             return False
         self._metric = self._metric or metric
         self._mode = self._mode or mode
-        samples = spec.get("num_samples", -1)
-        if self._budget is None and samples > 0:
-            self._budget = samples
         space = self._own_space or _TuneSpace(config, constants=False)
-        self._optimizer, self._space = self._set_up(space), space
+        self._endings, self._space = self._set_up(space, samples if samples > 0 else None), space
         return self._own_space is None
 
     def suggest(self, trial_id: str) -> Config:
-        optimizer, space = self._ready()
+        endings, space = self._ready()
+        optimizer = endings.optimizer
         first = space.point(self._first.pop(0)) if self._first else None
         trial = optimizer.ask() if first is None else optimizer.adopt(first)
+        if trial.decision.reason == "exhausted":
+            _log.warning("Trial %s: %s. Give a larger budget.", trial_id, trial.decision)
         self._trials[trial_id] = trial
         return space.config(trial.params)
 
@@ -106,11 +111,12 @@ class NoRegretSearch(Searcher):
         trial, last = self._trials.get(trial_id), self._last.pop(trial_id, None)
         if trial is None:
             return
-        if not error:  # or it may run again, by the same name: Tuner.restore(resume_errored=True)
-            del self._trials[trial_id]
         # Of a trial that is stopped while it pauses, Tune does not repeat the result here.
         raw = None if error else (result or {}).get(self.metric, last)
-        self._finish(trial, None if raw is None else float(raw))
+        endings, _ = self._ready()
+        endings.add(trial.params, self._number(raw, f"trial {trial_id}"), trial)
+        if not error:  # or it may run again, by the same name: Tuner.restore(resume_errored=True)
+            del self._trials[trial_id]
 
     def add_evaluated_point(
         self,
@@ -121,11 +127,10 @@ class NoRegretSearch(Searcher):
         intermediate_values: list[float] | None = None,
     ) -> None:
         """A result that was known before; it costs no budget."""
-        optimizer, space = self._ready()
-        point = space.point(parameters)
-        known = self._results.value_of(point, None if error else value)
-        if known is not None:
-            optimizer.observe(point, known)
+        endings, space = self._ready()
+        endings.add(
+            space.point(parameters), self._number(None if error else value, "a known point")
+        )
 
     def save(self, checkpoint_path: str) -> None:
         with open(checkpoint_path, "wb") as file:
@@ -139,8 +144,8 @@ class NoRegretSearch(Searcher):
 
     def best(self) -> Best:
         """The configuration with the best posterior mean, never just the luckiest result."""
-        optimizer, space = self._ready()
-        best = optimizer.best()
+        endings, space = self._ready()
+        best = endings.measured().best()
         return Best(**vars(best) | {"params": space.config(best.params)})
 
     def explain(self, trial_id: str) -> str:
@@ -151,16 +156,17 @@ class NoRegretSearch(Searcher):
 
     # -- within ------------------------------------------------------------------------------------
 
-    def _ready(self) -> tuple[Optimizer, _TuneSpace]:
+    def _ready(self) -> tuple[Endings, _TuneSpace]:
         """Set up, at the latest now: Tune does not call us where its param_space is empty."""
         if self._space is None:
             raise ConfigError("space: need one, here or as param_space of the Tuner")
-        if self._optimizer is None:
-            self._optimizer = self._set_up(self._space)
-        return self._optimizer, self._space
+        if self._endings is None:
+            self._endings = self._set_up(self._space, None)
+        return self._endings, self._space
 
-    def _set_up(self, space: _TuneSpace) -> Optimizer:
-        if self._budget is None:
+    def _set_up(self, space: _TuneSpace, samples: int | None) -> Endings:
+        budget = samples if self._budget is None else self._budget
+        if budget is None:
             raise ConfigError(f"budget: need one, here or as num_samples {_IN_TUNE}")
         if self._mode not in ("min", "max"):
             raise ConfigError(f"mode: need 'min' or 'max', here or {_IN_TUNE}, got {self._mode!r}")
@@ -169,34 +175,19 @@ class NoRegretSearch(Searcher):
                 f"metric: need one, here or {_IN_TUNE}, got {self._metric!r}"
                 f" (what a trainable returns without a name is {DEFAULT_METRIC!r})"
             )
-        return Optimizer(
+        optimizer = Optimizer(
             space.space,
-            self._budget,
+            budget,
             direction="maximize" if self._mode == "max" else "minimize",
             **self._settings,
         )
+        return Endings(optimizer)
 
-    def _finish(self, trial: Trial, raw: float | None) -> None:
-        optimizer, _ = self._ready()
-        resumed = trial not in optimizer.pending
-        if resumed and (raw is None or math.isnan(raw)):
-            return  # it failed again, and counts as it did
-        value = self._results.value_of(trial.params, raw)
-        if value is None:
-            optimizer.abandon(trial)
-            return
-        if resumed:
-            self._optimizer = optimizer = _retold(optimizer, trial, value)
-        optimizer.tell(trial, value)
-
-
-def _retold(optimizer: Optimizer, trial: Trial, value: float) -> Optimizer:
-    """The same history, but with this value for the trial where it was told another one."""
-    again = Optimizer.from_spec(optimizer.spec(), policy=optimizer.policy)
-    for event in optimizer.events:
-        is_it = event["kind"] == "told" and event["number"] == trial.number
-        again.apply(event | {"value": value} if is_it else event)
-    return again
+    def _number(self, raw: Any, where: str) -> float | None:
+        try:
+            return None if raw is None else float(raw)
+        except (TypeError, ValueError):
+            raise DataError(f"{self._metric}: need a number, got {raw!r} of {where}") from None
 
 
 class _TuneSpace:
@@ -217,7 +208,7 @@ class _TuneSpace:
         }
         if len(self.domains) < len(domains):
             raise ConfigError(f"space: two parameters have the same name, {list(self.domains)!r}")
-        self.space = Space({name: _parameter(name, d) for name, (_, d) in self.domains.items()})
+        self.space = Space({name: _named(name, d) for name, (_, d) in self.domains.items()})
         self.frame = config if constants else {path[0]: config[path[0]] for path, _ in domains}
 
     def config(self, params: Mapping[str, Scalar]) -> Config:
@@ -245,6 +236,13 @@ def _value(config: Config, name: str, path: Path) -> Any:
         return reduce(getitem, path, config)
     except (KeyError, IndexError, TypeError):
         raise ConfigError(f"{name}: no value in {config!r}") from None
+
+
+def _named(name: str, domain: sample.Domain) -> Parameter:
+    try:
+        return _parameter(name, domain)
+    except SpaceError as error:
+        raise SpaceError(f"{name}: {error}") from None
 
 
 def _parameter(name: str, domain: sample.Domain) -> Parameter:
@@ -283,6 +281,10 @@ def _inside(name: str, domain: sample.Domain, value: Any) -> Scalar:
     if not isinstance(domain, sample.Categorical):
         inner: Scalar = value
         return inner
-    if value not in domain.categories:
-        raise ConfigError(f"{name}: need one of {domain.categories!r}, got {value!r}")
-    return int(domain.categories.index(value))
+    choices = domain.categories
+    for index, choice in enumerate(choices):  # the very one first: 1, 1.0 and True are equal
+        if type(choice) is type(value) and choice == value:
+            return index
+    if value not in choices:
+        raise ConfigError(f"{name}: need one of {choices!r}, got {value!r}")
+    return int(choices.index(value))

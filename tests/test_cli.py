@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from typing import Any
 import pytest
 
 import noregret as nr
+from noregret import tuning
 from noregret.cli import main
 from noregret.report import age
 from noregret.tuning import load
@@ -315,6 +318,45 @@ def test_a_reader_that_has_seen_enough(shell: Any, study: str) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.skipif(os.name != "posix", reason="no pipes like that on this system")
+@pytest.mark.parametrize("words", [["version"], ["log", "s"], ["ask", "s", "--json"]])
+def test_a_reader_that_has_gone(shell: Any, study: str, words: list[str]) -> None:
+    """The output is short, so that nothing is written before the end."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-m", "noregret", *words]
+    done = subprocess.run(
+        command, stdout=writer, stderr=subprocess.PIPE, env=buffered, timeout=60, check=False
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device on this system")
+def test_a_disk_that_is_full(shell: Any, study: str) -> None:
+    shell("ask", study)
+    command = [sys.executable, "-m", "noregret", "export", "s"]
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, env=buffered, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("noregret: output: can't write to stdout: No space left")
+    assert done.stderr.count("\n") == 1
+    shell("export", study, "-o", "/dev/full", code=2)
+
+
+def test_what_a_terminal_can_t_show_is_spelt_out(shell: Any, study: str) -> None:
+    shell("observe", study, '{"x": 0.5, "kind": "a"}', 1.0)
+    shell("create", "ä±", "--space", json.dumps(SPACE), "--budget", 6)
+    poor = os.environ | {"PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "noregret", "studies"]
+    done = subprocess.run(command, capture_output=True, text=True, env=poor, check=True)
+    assert "\\xe4\\xb1" in done.stdout
+
+
 FULL = """
 from __future__ import annotations
 
@@ -459,3 +501,73 @@ def test_what_is_no_file(shell: Any, tmp_path: Path) -> None:
         assert "folder: is a folder" in shell(command, "--storage", "folder", code=6)
     shell("create", "s", "--space", json.dumps(SPACE), "--budget", 9)
     assert "got the folder '.'" in shell("plot", "s", "-o", ".", code=2)
+
+
+# -- results that were paid for --------------------------------------------------------------------
+
+
+@pytest.fixture
+def task() -> tuning.Task:
+    space = nr.Space({"x": nr.Float(0.0, 1.0)})
+    return tuning.Task(Path("job.py"), "objective", space, lambda params: 42.0, None)
+
+
+@pytest.fixture
+def opened(tmp_path: Path, task: tuning.Task) -> Iterator[nr.Study]:
+    with nr.Study.open(tmp_path / "s.db", "s", space=task.space, budget=3) as study:
+        yield study
+
+
+def test_a_result_waits_for_a_storage_that_is_away(
+    task: tuning.Task, opened: nr.Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning.time, "sleep", lambda seconds: None)
+    tell, failures = opened.tell, iter([True, True, False, False, False])
+
+    def away(trial: Any, value: float) -> None:
+        if next(failures):
+            raise nr.StorageError("s.db: database is locked")
+        tell(trial, value)
+
+    monkeypatch.setattr(opened, "tell", away)
+    tuning.work(task, opened, opened)
+    assert [row.value for row in opened.history()] == [42.0] * 3
+
+
+def test_a_result_that_can_t_be_stored_is_handed_back(
+    task: tuning.Task, opened: nr.Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "STORAGE_PATIENCE", -1.0)
+
+    def away(trial: Any, value: float) -> None:
+        raise nr.StorageError("s.db: database is locked")
+
+    monkeypatch.setattr(opened, "tell", away)
+    with pytest.raises(nr.StorageError, match=r"locked: trial 0 is pending, .* 42\.0, is yours"):
+        tuning.work(task, opened, opened)
+    assert [trial.number for trial in opened.pending] == [0]  # not abandoned
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_ctrl_c_around_the_end_of_a_trial(
+    task: tuning.Task, opened: nr.Study, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    tell, calls = opened.tell, []
+
+    def interrupted(trial: Any, value: float) -> None:
+        calls.append(value)
+        if when == "after" or len(calls) > 1:
+            tell(trial, value)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(opened, "tell", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tuning.work(task, opened, opened)
+    assert [(row.status, row.value) for row in opened.history()] == [("told", 42.0)]
+
+
+def test_a_result_that_is_no_number_gives_the_trial_up(task: tuning.Task, opened: nr.Study) -> None:
+    with pytest.raises(nr.DataError, match="nan"):
+        tuning.work(replace(task, objective=lambda params: float("nan")), opened, opened)
+    assert [row.status for row in opened.history()] == ["abandoned"]

@@ -662,3 +662,21 @@ def test_without_sqlalchemy_the_error_is_a_pip_line() -> None:
     code = "import sys; sys.modules['sqlalchemy'] = None; import noregret.journal"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "pip install 'noregret[studies]'" in done.stderr
+
+
+def test_a_connection_that_is_dropped_lets_go_of_the_write_lock(tmp_path: Path) -> None:
+    """After Ctrl-C in the middle of a write, while a traceback still holds a cursor."""
+    with Journal.open(tmp_path / "j.db") as journal, Journal.open(tmp_path / "j.db") as other:
+        journal.append("s", "told", {"value": 1})
+        journal.append("s", "told", {"value": 2})
+        conn = journal._engine.connect()
+        conn.exec_driver_sql("BEGIN IMMEDIATE")
+        cursor = conn.connection.cursor()
+        cursor.execute("SELECT * FROM noregret_events")
+        assert cursor.fetchone()
+        conn.invalidate()
+        with closing(sqlite3.connect(tmp_path / "j.db", timeout=0.0)) as third:
+            third.execute("BEGIN IMMEDIATE")  # or it is locked
+            third.rollback()
+        assert other.append("s", "told", {"value": 3}).seq == 3
+        del cursor

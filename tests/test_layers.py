@@ -25,7 +25,7 @@ LAYERS = [
     {"loop"},
     {"plotting", "databases"},
     {"journal", "settings"},
-    {"study"},
+    {"study", "forks"},
     {"tuning", "report", "client"},
     {"experiments", "integrations", "service"},
     {"cli", "__main__"},

@@ -24,6 +24,7 @@ from selenium import webdriver
 from selenium.webdriver.common.keys import Keys
 
 import noregret as nr
+from noregret.journal import Journal
 from noregret.study import Study
 from serving import Service, serving
 
@@ -384,7 +385,14 @@ def test_what_the_service_says_is_shown(page: Page, service: Service) -> None:
 
 
 def test_what_is_to_be_tried_is_shown_in_full(page: Page, service: Service) -> None:
-    space = nr.Space({"n": nr.Int(16384, 99999), "x": nr.Float(1e9, 1e9 + 1)})
+    large = 2**60 + 1  # which a browser's numbers do not hold
+    space = nr.Space(
+        {
+            "n": nr.Int(16384, 99999),
+            "x": nr.Float(1e9, 1e9 + 1),
+            "id": nr.Categorical([large, large + 2]),
+        }
+    )
     with Study.open(service.storage, "in full", space=space, budget=20) as study:
         for _ in range(6):
             trial = study.ask()
@@ -538,6 +546,22 @@ def test_a_lost_connection_is_said_and_mended(driver: Any, tmp_path: Path) -> No
         page.button("Try now").click()
         page.wait(lambda: page.text("#connection") == "Live")
         assert not page.one("#lost").is_displayed()
+
+
+def test_a_study_that_is_gone_is_missed_and_found_again(driver: Any, tmp_path: Path) -> None:
+    with serving(str(tmp_path / "s.db"), folder=tmp_path) as service:
+        page = Page(driver, service.url)
+        driver.get("about:blank")
+        driver.get(f"{service.url}/#/studies/late")
+        page.wait(lambda: "there is no study 'late'" in page.text("main"))
+        assert page.text("#connection") == "Not connected"
+        Study.open(service.storage, "late", space=SPACE, budget=5).close()
+        page.wait(lambda: page.text("#budget") == "5 of 5 evaluations left")
+        with Journal.open(service.storage) as journal:
+            rows = "DELETE FROM noregret_events WHERE study = 'late'"
+            journal._run(lambda conn: conn.exec_driver_sql(rows))
+        page.wait(lambda: "there is no study 'late'" in page.text("main"))
+        page.complaints()
 
 
 def test_a_token_is_asked_for(driver: Any, tmp_path: Path) -> None:

@@ -201,6 +201,12 @@ def test_the_client_wants_a_url(url: Any) -> None:
         Client(url)
 
 
+@pytest.mark.parametrize("name", ["a/trials", ".", "..", "", 5])
+def test_a_name_that_would_be_another_address_is_refused(name: Any) -> None:
+    with pytest.raises(nr.ConfigError, match=r"^name: "):
+        Client("http://host").study(name)
+
+
 @pytest.mark.parametrize("seconds", [nan, inf, -1.0, "x", True])
 @pytest.mark.parametrize("name", ["timeout", "patience"])
 def test_the_client_wants_times_that_end(name: str, seconds: Any) -> None:

@@ -421,6 +421,7 @@ def test_minus_zero_is_zero() -> None:
         (lambda: Categorical(3), "choices must be a non-empty list, got 3"),
         (lambda: Categorical(["a", "a"]), r"choices must be distinct, got \['a', 'a'\]"),
         (lambda: Categorical([1, 1.0]), "choices must be distinct"),
+        (lambda: Categorical(["\ud800"]), r"'\\ud800' of choices can't be written"),
         (lambda: Categorical([[1], [2]]), r"each of choices must be .*, got \[1\]"),
         (lambda: Categorical([math.nan]), "each of choices must be .*, got nan"),
         (lambda: Ordinal([1, 2, 1]), "values must be distinct"),

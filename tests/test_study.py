@@ -426,6 +426,21 @@ def test_two_at_once_with_the_same_key(
     assert study.asked == 1
 
 
+def test_the_same_key_for_other_params_is_an_error(file: Path) -> None:
+    space = nr.Space({"c": nr.Categorical([True, 1, "a"])})
+    with Study.open(file, "s", space=space, budget=5) as study:
+        study.adopt({"c": True}, key="k")
+        study.observe({"c": True}, 1.0, key="k")
+        with pytest.raises(TrialError, match="'adopt k' was used before"):
+            study.adopt({"c": 1}, key="k")
+        with pytest.raises(TrialError, match="'observe k' was used before"):
+            study.observe({"c": 1}, 1.0, key="k")
+        study.extend(8, key="k")
+        with pytest.raises(TrialError, match="'extend k' was used before"):
+            study.extend(9, key="k")
+        assert (study.budget, study.asked, study.observations) == (8, 1, 1)
+
+
 def test_past_the_budget(file: Path) -> None:
     with Study.open(file, "s", **SETTINGS | {"budget": 2}) as study:
         assert work(study) == 2
@@ -880,6 +895,47 @@ def test_an_older_journal_restored_under_an_open_study(file: Path) -> None:
         sql(file, "DELETE FROM noregret_events WHERE study = 's' AND seq > 3")
         with pytest.raises(CorruptJournalError, match="event 5: missing, although it was read"):
             study.ask()
+
+
+def test_an_older_journal_restored_that_others_went_on_from(file: Path) -> None:
+    with Study.open(file, "s", **SETTINGS) as stale:
+        trial = stale.ask()
+        stale.tell(trial, 111.0)
+        sql(file, "DELETE FROM noregret_events WHERE study = 's' AND seq > 2")
+        with Study.open(file, "s") as other:
+            other.tell(trial.number, -5.0)
+            other.ask()
+        for verb in (stale.ask, stale.best, lambda: stale.tell(trial, 111.0), stale.refresh):
+            with pytest.raises(CorruptJournalError, match="event 3: not the one that was read"):
+                verb()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_ctrl_c_while_the_journal_is_read(
+    file: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    with Study.open(file, "s", **SETTINGS) as study, Study.open(file, "s") as other:
+        work(other, limit=3)
+        apply = nr.Optimizer.apply
+
+        def interrupted(self: nr.Optimizer, event: Any) -> None:
+            if when == "after":
+                apply(self, event)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(nr.Optimizer, "apply", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            study.refresh()
+        monkeypatch.undo()
+        assert study.observations == 3
+        assert study.ask() == other.trials[-1]
+
+
+def test_those_who_ask_wait_for_others_of_their_study_alone(file: Path) -> None:
+    with Journal.open(file) as one, Journal.open(file) as two:
+        start = time.monotonic()
+        with one.turn("a"), two.turn("b"):
+            assert time.monotonic() - start < 5.0  # not TURN_SECONDS
 
 
 def sql(file: Path, statement: str) -> None:

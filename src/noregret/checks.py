@@ -11,6 +11,7 @@ import numpy as np
 from noregret.errors import ConfigError, DataError
 
 LARGEST = 1e100  # of a number that may be told: its square must not overflow
+MAX_SAFE = 2**53 - 1  # the largest integer that every JSON reader keeps
 LEAST_SCALE = 1e-100  # nor may the square of a standard error, or of the data's unit, vanish
 
 

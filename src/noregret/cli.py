@@ -11,8 +11,10 @@ import json
 import os
 import shlex
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -62,8 +64,12 @@ DEFAULT = "noregret.sqlite"
 
 def main() -> None:
     """The console script: errors are one line on stderr, with an exit code by kind."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # whatever the terminal can't show is spelt out
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = app(standalone_mode=False)
+        _flush()  # here, and not at exit, where nobody handles a pipe that is closed
     except NoRegretError as error:
         err.print(f"noregret: {error}", style="red", markup=False, soft_wrap=True)
         raise SystemExit(error.exit_code) from None
@@ -72,7 +78,7 @@ def main() -> None:
     except (typer.Abort, KeyboardInterrupt):
         raise SystemExit(130) from None
     except BrokenPipeError:  # `noregret log … | head` has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()
         raise SystemExit(1) from None
     except Exception as error:
         if not hasattr(error, "format_message"):  # what click raises for a wrong call has it
@@ -82,6 +88,21 @@ def main() -> None:
         raise SystemExit(2) from None
     if code:  # of what typer has caught by itself: Ctrl-C
         raise SystemExit(code)
+
+
+def _flush() -> None:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _silence()
+        raise ConfigError(f"output: can't write to stdout: {error.strerror}") from None
+
+
+def _silence() -> None:
+    """What is left in the buffer has nowhere to go."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _given(error: Exception) -> str:
@@ -420,9 +441,14 @@ def _reading(storage: str, study: str) -> Study:
     return Study.open(storage, study, read_only=True)
 
 
-def _writing(output: Path | None) -> AbstractContextManager[TextIO]:
+@contextmanager
+def _writing(output: Path | None) -> Iterator[TextIO]:
+    if output is None:
+        yield sys.stdout
+        return
     try:
-        return nullcontext(sys.stdout) if output is None else output.open("w", newline="")
+        with output.open("w", newline="", encoding="utf-8") as file:
+            yield file
     except OSError as error:
         raise ConfigError(f"output: can't write {output}: {error.strerror}") from None
 

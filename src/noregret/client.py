@@ -157,6 +157,8 @@ class RemoteStudy:
         """Use `Client.study` or `Client.create`."""
         if not isinstance(name, str) or not name:
             raise ConfigError(f"name: need the name of a study, got {name!r}")
+        if "/" in name or name in (".", ".."):  # it would be another address
+            raise ConfigError(f"name: must fit between two slashes of a URL, got {name!r}")
         self.name = name
         self._own: WeakValueDictionary[int, Trial] = WeakValueDictionary()  # by id
         self._client = client
@@ -210,9 +212,9 @@ class RemoteStudy:
         """A trial that was chosen elsewhere; it costs budget and is waited for like any other."""
         return self._trial(self._post("/adopt", _params(params), key))
 
-    def abandon(self, trial: Trial | int) -> None:
+    def abandon(self, trial: Trial | int, *, key: str | None = None) -> None:
         """This result will never come: stop counting on it. Should it come, tell it."""
-        self._post(f"/trials/{number_of(trial)}/abandon", self._asked(trial))
+        self._post(f"/trials/{number_of(trial)}/abandon", self._asked(trial), key)
 
     def abandon_older_than(self, age: timedelta | float) -> list[int]:
         """Abandon what has been pending for longer (in seconds); the numbers of these trials."""
@@ -220,9 +222,9 @@ class RemoteStudy:
         numbers: list[int] = self._post("/abandon", {"older_than": seconds})["numbers"]
         return numbers
 
-    def extend(self, budget: int) -> None:
+    def extend(self, budget: int, *, key: str | None = None) -> None:
         """A new total budget."""
-        self._post("/extend", {"budget": budget})
+        self._post("/extend", {"budget": budget}, key)
 
     def __iter__(self) -> Iterator[Trial]:
         """Ask until the budget is spent, however many others ask at the same time."""

@@ -155,10 +155,15 @@ class SQLite:
         engine = sa.create_engine("sqlite://", creator=connect, poolclass=sa.QueuePool)
         sa.event.listen(engine, "connect", self._remember_file)
         sa.event.listen(engine, "checkout", self._same_file)
+        sa.event.listen(engine, "close", self._let_go)
         return engine
 
     def _remember_file(self, conn: Any, record: Any) -> None:
         record.info["file"] = self._status().st_ino
+
+    def _let_go(self, conn: Any, record: Any) -> None:
+        """Of the write lock: after Ctrl-C a traceback may hold a cursor, and with it the lock."""
+        conn.rollback()
 
     def _same_file(self, conn: Any, record: Any, proxy: Any) -> None:
         """Follow the name: a file that was moved away or replaced would take our events along."""
@@ -193,8 +198,10 @@ class SQLite:
         try:
             import fcntl
 
-            # A file of its own, which the system unlocks when the process dies.
-            file = self.path.with_name(self.path.name + "-turn").open("ab")
+            # A file of its own, which the system unlocks when the process dies. Not one for each
+            # study, because nobody can tell when to delete it.
+            which = blake2b(study.encode(), digest_size=1).hexdigest()[0]
+            file = self.path.with_name(f"{self.path.name}-turn-{which}").open("ab")
         except (ModuleNotFoundError, OSError):
             yield
             return

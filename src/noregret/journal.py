@@ -177,7 +177,7 @@ class Journal:
         body: dict[str, Any],
         check: Check,
         *,
-        after: int,
+        after: int | Event,
         key: str | None = None,
     ) -> Event:
         """Add an event unless `check` objects to what others wrote since event `after`.
@@ -197,8 +197,11 @@ class Journal:
         """Refuse now what `append` would refuse."""
         _check_name("key", key)
 
-    def read(self, study: str, after: int = 0, limit: int | None = None) -> list[Event]:
-        """The events after number `after`, in order; a gap in the numbers is an error."""
+    def read(self, study: str, after: int | Event = 0, limit: int | None = None) -> list[Event]:
+        """The events after `after`, in order; a gap in the numbers is an error.
+
+        With an Event and not only its number it must still be that very one.
+        """
         _check_name("study", study)
         return self._run(lambda conn: self._tail(conn, study, after, limit))
 
@@ -313,21 +316,24 @@ class Journal:
         return conn.execute(_LAST, {"study": study}).scalar() or 0
 
     def _tail(
-        self, conn: sa.Connection, study: str, after: int, limit: int | None = None
+        self, conn: sa.Connection, study: str, after: int | Event, limit: int | None = None
     ) -> list[Event]:
         """The events after `after`.
 
-        Event `after` is fetched as well: if it is gone, somebody restored an older journal below
-        us, and a state that already contains it must not go on.
+        Event `after` is fetched as well: if it is gone or another one, somebody restored an older
+        journal below us, and a state that already contains it must not go on.
         """
-        known = 1 if after > 0 else 0
+        start = after if isinstance(after, int) else after.seq
+        known = 1 if start > 0 else 0
         query = _TAIL if limit is None else _TAIL.limit(limit + known)
-        rows = conn.execute(query, {"study": study, "after": after}).all()
+        rows = conn.execute(query, {"study": study, "after": start}).all()
         if known and not rows:
-            raise self.corrupt(study, after, "missing, although it was read before")
-        for seq, row in zip(count(max(after, 1)), rows, strict=False):
+            raise self.corrupt(study, start, "missing, although it was read before")
+        for seq, row in zip(count(max(start, 1)), rows, strict=False):
             if row.seq != seq:
                 raise self.corrupt(study, seq, f"missing; the next one is {row.seq}")
+        if isinstance(after, Event) and self._event(rows[0]) != after:
+            raise self.corrupt(study, start, "not the one that was read before")
         return [self._event(row) for row in rows[known:]]
 
     def _event(self, row: Sequence[Any]) -> Event:

@@ -356,6 +356,8 @@ def _distinct(owner: str, field: str, values: object) -> tuple[Scalar, ...]:
         if not _is_scalar(value) or (_is_real(value) and not abs(value) <= sys.float_info.max):
             kinds = "a string, a finite number, a bool or None"
             raise SpaceError(f"{owner}: each of {field} must be {kinds}, got {value!r}")
+        if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise SpaceError(f"{owner}: {value!r} of {field} can't be written: half a character")
     natives = tuple(_native(value) for value in values)
     if len({_key(v) for v in natives}) < len(natives):
         raise SpaceError(f"{owner}: {field} must be distinct, got {list(natives)!r}")

@@ -48,7 +48,7 @@ def differences(
     if "tail" not in created.get("model", {}):  # older than this setting, which it does without
         here["model"]["tail"] = there["model"]["tail"]
     out = []
-    for key in (key for key in given if not _same(here[key], there[key])):
+    for key in (key for key in given if not alike(here[key], there[key])):
         if key == "space":
             out += _space_differences(there[key], here[key])
         elif key != "budget":
@@ -58,15 +58,17 @@ def differences(
     return out
 
 
-def _same(here: object, there: object) -> bool:
+def alike(here: object, there: object) -> bool:
     """Also in their types, where Python says that True is 1: as choices they are two things."""
     return here == there and _kinds(here) == _kinds(there)
 
 
 def _kinds(value: object) -> object:
     """Where the truth values are."""
-    if isinstance(value, list | dict):
-        return [_kinds(each) for each in (value.values() if isinstance(value, dict) else value)]
+    if isinstance(value, dict):
+        return {key: _kinds(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_kinds(each) for each in value]
     return isinstance(value, bool)
 
 
@@ -76,7 +78,7 @@ def _space_differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> lis
     out += [f"space: {name!r} only here" for name in new if name not in old]
     for name in (name for name in old if name in new):
         fields = sorted(
-            k for k in old[name] | new[name] if not _same(old[name].get(k), new[name].get(k))
+            k for k in old[name] | new[name] if not alike(old[name].get(k), new[name].get(k))
         )
         out += [
             f"space: {name}: {k} {old[name].get(k)!r} there, {new[name].get(k)!r} here"

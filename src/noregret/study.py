@@ -4,35 +4,30 @@ Every verb looks at the journal first, makes the event that the Optimizer would 
 state, and appends it. What others wrote in the meantime is looked at once more under the database's
 lock; where it matters (the same trial number was given away, the result is there already), the
 event is made anew. A proposal is computed without any such lock: results that arrive while it is
-being computed come after it in the journal, for everybody, so that all folds are alike to the bit.
+being computed come before it in the journal, for everybody, so that all folds are alike to the bit.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
-from importlib import import_module
 from math import inf
 from numbers import Real
-from operator import eq
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
+from noregret import forks
 from noregret.checks import whole
-from noregret.decision import Best, Decision, Landscape, Row, Trial
+from noregret.decision import Best, Decision, Landscape, Row, Trial, number_of
 from noregret.errors import BudgetError, ConfigError, NoRegretError, TrialError, UnknownTrialError
 from noregret.fit import Model
 from noregret.optimizer import Direction, Optimizer
 from noregret.policies import Policy
-from noregret.settings import differences, policy_of_ones_own, through_json
+from noregret.settings import alike, differences, policy_of_ones_own, through_json
 from noregret.space import Scalar, Space
 
 if TYPE_CHECKING:  # the journal needs SQLAlchemy; `import noregret` must not
@@ -69,20 +64,22 @@ class Snapshot:
 
 @dataclass
 class _State:
-    """The fold of the events up to `seq`."""
+    """The fold of the events up to `last`."""
 
     optimizer: Optimizer
-    seq: int
-    time: datetime
+    last: Event
     asked_at: list[datetime] = field(default_factory=list)
     by_key: dict[str, int] = field(default_factory=dict)  # the trial of each ask
+    changes: dict[str, Event] = field(default_factory=dict)  # by key, what can't be done twice
 
     def apply(self, event: Event) -> None:
         self.optimizer.apply({"kind": event.kind, **event.body})
         if event.kind == "asked":
             self.by_key[event.key] = len(self.asked_at)
             self.asked_at.append(event.time)
-        self.seq, self.time = event.seq, event.time
+        elif event.kind in ("abandoned", "extended"):
+            self.changes[event.key] = event
+        self.last = event
 
     def copy(self) -> _State:
         return replace(
@@ -90,6 +87,7 @@ class _State:
             optimizer=self.optimizer.copy(),
             asked_at=list(self.asked_at),
             by_key=dict(self.by_key),
+            changes=dict(self.changes),
         )
 
 
@@ -110,7 +108,7 @@ class Study:
         # middle of something; never held while a proposal is computed.
         self._lock = threading.RLock()
         self._asking = threading.Lock()  # one proposal at a time
-        _studies.add(self)
+        forks.follow(self)
 
     @classmethod
     def open(
@@ -137,7 +135,7 @@ class Study:
         """
         from noregret.journal import Journal
 
-        _mind_forks()
+        forks.mind()
         settings: dict[str, Any] = {
             "space": space,
             "budget": budget,
@@ -188,7 +186,7 @@ class Study:
             optimizer = Optimizer.from_spec(first.body, policy=policy)
         except NoRegretError as error:
             raise journal.corrupt(name, 1, str(error)) from error
-        study = cls(journal, name, _State(optimizer, 1, first.time))
+        study = cls(journal, name, _State(optimizer, first))
         study._fold(study._state, others)
         if different := differences(first.body, study._state.optimizer, given):
             raise ConfigError(
@@ -296,7 +294,7 @@ class Study:
         """
 
         def same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-            return bool(one["params"] == other["params"])  # the second would have a later number
+            return alike(one["params"], other["params"])  # the second would have a later number
 
         event = self._record(
             lambda optimizer: optimizer.adopt(params, decision),
@@ -307,9 +305,16 @@ class Study:
         number: int = event.body["number"]
         return self._look(lambda optimizer: optimizer._handed_out(number))
 
-    def abandon(self, trial: Trial | int) -> None:
-        """This result will never come: stop counting on it. Should it come, tell it."""
-        self._record(lambda optimizer: optimizer.abandon(trial))
+    def abandon(self, trial: Trial | int, *, key: str | None = None) -> None:
+        """This result will never come: stop counting on it. Should it come, tell it.
+
+        Repeated with the same `key` nothing happens, whatever became of the trial.
+        """
+        self._record(
+            lambda optimizer: optimizer.abandon(trial),
+            key=self._key("abandon", key),
+            change={"number": number_of(trial)},
+        )
 
     def abandon_older_than(self, age: timedelta | float) -> list[Trial]:
         """Abandon what has been pending for longer than `age` (in seconds): its worker is dead.
@@ -337,9 +342,19 @@ class Study:
                 abandoned.append(trial)
         return abandoned
 
-    def extend(self, budget: int) -> None:
-        """A new total budget, which may not be less than what was asked already."""
-        self._record(lambda optimizer: optimizer.extend(budget))
+    def extend(self, budget: int, *, key: str | None = None) -> None:
+        """A new total budget, which may not be less than what was asked already.
+
+        Repeated with the same `key` nothing happens, whatever became of the budget.
+        """
+
+        def verb(optimizer: Optimizer) -> None:
+            before = optimizer.budget
+            optimizer.extend(budget)
+            if key is not None and optimizer.budget == before:  # when repeated, it is found
+                optimizer.apply({"kind": "extended", "budget": before})
+
+        self._record(verb, key=self._key("extend", key), change={"budget": budget})
 
     def __iter__(self) -> Iterator[Trial]:
         """Ask until the budget is spent, however many others ask at the same time."""
@@ -409,7 +424,7 @@ class Study:
     def events(self, after: int = 0, limit: int | None = None) -> list[Event]:
         """The log itself: every event after number `after`, or the first `limit` of them."""
         with self._lock:
-            last = self._refreshed().seq
+            last = self._refreshed().last.seq
             if whole("after", after, least=0) > last:
                 raise ConfigError(f"after: the last event is {last}, got {after}")
             most = None if limit is None else whole("limit", limit, least=1)
@@ -419,7 +434,8 @@ class Study:
         """Everything as of one moment, to be read at leisure."""
         with self._lock:
             state = self._refreshed().copy()
-        return Snapshot(self.name, state.seq, state.time, state.optimizer, tuple(state.asked_at))
+        last, asked_at = state.last, tuple(state.asked_at)
+        return Snapshot(self.name, last.seq, last.time, state.optimizer, asked_at)
 
     def refresh(self) -> int:
         """Take in what others wrote; returns the number of the last event.
@@ -427,7 +443,7 @@ class Study:
         The verbs do so by themselves: this is for somebody who waits for news.
         """
         with self._lock:
-            return self._refreshed().seq
+            return self._refreshed().last.seq
 
     # -- reading and writing -----------------------------------------------------------------------
 
@@ -437,7 +453,11 @@ class Study:
 
     def _refreshed(self) -> _State:
         """The state after the last event. Hold the lock."""
-        self._fold(self._state, self._journal.read(self.name, after=self._state.seq))
+        new = self._journal.read(self.name, after=self._state.last)
+        if new:
+            state = self._state.copy()  # whole, also where Ctrl-C comes in between
+            self._fold(state, new)
+            self._state = state
         return self._state
 
     def _fold(self, state: _State, events: Sequence[Event]) -> None:
@@ -476,16 +496,20 @@ class Study:
         *,
         key: str | None = None,
         note: Mapping[str, Any] | None = None,
-        same: Callable[[Mapping[str, Any], Mapping[str, Any]], bool] = eq,
+        same: Callable[[Mapping[str, Any], Mapping[str, Any]], bool] = alike,
+        change: Mapping[str, Any] | None = None,
     ) -> Event | None:
         """Append the event that the verb makes of the present state, if it makes any.
 
-        Under a key that was used before there is one already; it has to be the `same`.
+        Under a key that was used before there is one already; it has to be the `same`. Where the
+        verb itself may not be repeated, because others went on from there, it is this `change`.
         """
         stored: Event | None = None
         while True:
             with self._lock:
                 state = self._refreshed().copy()
+            if key in state.changes and state.changes[key].body == change:
+                return state.changes[key]
             twin = state.optimizer.copy()
             verb(twin)
             made = twin.events[len(state.optimizer.events) :]
@@ -509,17 +533,17 @@ class Study:
 
         with self._lock:
             return self._journal.append_if(
-                self.name, kind, _body(event), check, after=state.seq, key=key
+                self.name, kind, _body(event), check, after=state.last, key=key
             )
 
     def _adopt(self, state: _State, event: Event) -> Optimizer:
         """Go on from this state, with the event and what slipped in before it."""
         with self._lock:
-            if event.seq > state.seq + 1:
-                self._fold(state, self._journal.read(self.name, after=state.seq))
-            elif event.seq == state.seq + 1:
+            if event.seq > state.last.seq + 1:
+                self._fold(state, self._journal.read(self.name, after=state.last))
+            elif event.seq == state.last.seq + 1:
                 self._fold(state, [event])
-            if state.seq >= self._state.seq:
+            if state.last.seq >= self._state.last.seq:
                 self._state = state
             return self._state.optimizer
 
@@ -553,39 +577,3 @@ def _key_of(event: Mapping[str, Any]) -> str | None:
     """A trial is told once and abandoned once: the first one wins, whoever it was."""
     closing = event["kind"] in ("told", "abandoned")
     return f"{event['kind']} {event['number']}" if closing else None
-
-
-# -- forks -------------------------------------------------------------------------------------
-
-_studies: weakref.WeakSet[Study] = weakref.WeakSet()
-_held: list[Study] = []
-
-
-def _hold() -> None:
-    """Let no state be caught by a fork half folded, and no import half done."""
-    for name in ("scipy.optimize", "scipy.spatial.distance"):  # imported where they are needed
-        if name in sys.modules:  # perhaps by another thread just now: the child would wait for ever
-            import_module(name)
-    _held.extend(_studies)
-    for study in _held:
-        study._lock.acquire()
-
-
-def _let_go() -> None:
-    while _held:
-        _held.pop()._lock.release()
-
-
-def _start_afresh() -> None:
-    """In the child: a thread that was asking does not exist there."""
-    _let_go()
-    for study in _studies:
-        study._asking = threading.Lock()
-
-
-@cache
-def _mind_forks() -> None:
-    """Once the journal is imported: of what is done before a fork the last registered comes first,
-    and its connections are to be closed after nobody uses them any more."""
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=_hold, after_in_parent=_let_go, after_in_child=_start_afresh)

@@ -8,14 +8,16 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from noregret.checks import checked_result
 from noregret.decision import Trial
-from noregret.errors import ConfigError, NoRegretError
+from noregret.errors import ConfigError, NoRegretError, StorageError
 from noregret.optimizer import Direction
 from noregret.space import Scalar, Space
 from noregret.study import Study
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PATIENCE = 10.0  # seconds for a worker to give up its trial after Ctrl-C
+STORAGE_PATIENCE = 300.0  # seconds for a storage that is away to come back
 
 
 @dataclass(frozen=True)
@@ -71,12 +74,37 @@ def work(
     """Call the objective and tell, trial by trial; one that fails is given up."""
     for trial in trials:
         try:
-            study.tell(trial, task.objective(dict(trial.params)))
-        except BaseException as error:
-            if not isinstance(error, NoRegretError) or trial in study.pending:
+            value = task.objective(dict(trial.params))
+            checked_result(value, None, 1)
+        except BaseException:
+            with suppress(NoRegretError):  # what went wrong is what matters
                 study.abandon(trial)
             raise
+        _tell(study, trial, value)
         after()
+
+
+def _tell(study: Study, trial: Trial, value: float) -> None:
+    """A result that somebody has paid for is not lost because the storage is away."""
+    deadline, pause = time.monotonic() + STORAGE_PATIENCE, 0.5
+    while True:
+        try:
+            study.tell(trial, value)
+            return
+        except KeyboardInterrupt:
+            with suppress(StorageError):
+                study.tell(trial, value)
+            raise
+        except StorageError as error:
+            if time.monotonic() > deadline:
+                raise _unstored(error, trial, value) from error
+            time.sleep(pause)
+            pause = min(2 * pause, 10.0)
+
+
+def _unstored(error: StorageError, trial: Trial, value: float) -> StorageError:
+    advice = f"trial {trial.number} is pending, and its result, {value!r}, is yours to tell"
+    return type(error)(f"{error}: {advice}")
 
 
 def run_jobs(

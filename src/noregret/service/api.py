@@ -97,9 +97,12 @@ async def tell(room: ThisRoom, number: Number, result: schema.Told, key: Key = N
 
 
 @router.post("/{name}/trials/{number}/abandon", status_code=NO_CONTENT)
-async def abandon(room: ThisRoom, number: Number, which: schema.Abandon | None = None) -> None:
+async def abandon(
+    room: ThisRoom, number: Number, which: schema.Abandon | None = None, key: Key = None
+) -> None:
     """A result that will never come (should it come, tell it all the same)."""
-    await room.do(room.study.abandon, _named(number, None if which is None else which.params))
+    trial = _named(number, None if which is None else which.params)
+    await room.do(room.study.abandon, trial, key=key)
 
 
 @router.post("/{name}/abandon")
@@ -125,9 +128,9 @@ async def observe(room: ThisRoom, known: schema.Observation, key: Key = None) ->
 
 
 @router.post("/{name}/extend", status_code=NO_CONTENT)
-async def extend(room: ThisRoom, extension: schema.Extension) -> None:
-    """A new total budget."""
-    await room.do(room.study.extend, extension.budget)
+async def extend(room: ThisRoom, extension: schema.Extension, key: Key = None) -> None:
+    """A new total budget. With the same key, only once, also if it was extended since."""
+    await room.do(room.study.extend, extension.budget, key=key)
 
 
 @router.get("/{name}/best")
@@ -157,9 +160,8 @@ async def events(room: ThisRoom, after: After = 0, limit: Limit = 100) -> list[s
 
 @router.get("/{name}/panels", response_class=Json, responses={304: {"description": "No news."}})
 async def panels(room: ThisRoom, request: Request) -> Response:
-    """What the page shows; the ETag is the number of the last event."""
-    seq, answer = await room.look(_panels)
-    tag = f'"{seq}"'
+    """What the page shows; the ETag names the last event."""
+    _, (tag, answer) = await room.look(_panels)
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
@@ -185,11 +187,14 @@ def _best(view: Snapshot) -> schema.BestOut:
     return schema.BestOut.of(view.optimizer.best())
 
 
-def _panels(view: Snapshot) -> bytes:
-    """As text: it is sent more often than made."""
+def _panels(view: Snapshot) -> tuple[str, bytes]:
+    """Its tag, and as text: it is sent more often than made.
+
+    A number is not enough: after a backup was restored, another event has it.
+    """
     from noregret.service.panels import panels
 
-    return bytes(Json(panels(view)).body)
+    return f'"{view.seq}-{view.time.timestamp():.6f}"', bytes(Json(panels(view)).body)
 
 
 # --- the service itself ---------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from noregret import report
+from noregret.checks import MAX_SAFE
 from noregret.deciding import Situation
 from noregret.decision import Best, Row
 from noregret.gp import GP
@@ -49,7 +50,7 @@ def panels(snapshot: Snapshot) -> dict[str, Any]:
         "policy": optimizer.policy.name,
         "space": optimizer.space.to_json(),
         "counts": report.counts(optimizer, rows),
-        "best": known and {name: _plain(value) for name, value in asdict(known.best).items()},
+        "best": known and _best(known.best),
         "noise_sd": known and known.noise_sd,
         "worth_exploring": known and known.worth_exploring(),
         "pending": _pending(snapshot),
@@ -61,11 +62,16 @@ def panels(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
+def _best(best: Best) -> dict[str, Any]:
+    numbers = {name: _plain(value) for name, value in asdict(best).items()}
+    return numbers | {"params": _exact(best.params)}
+
+
 def _pending(snapshot: Snapshot) -> list[dict[str, Any]]:
     return [
         {
             "number": trial.number,
-            "params": trial.params,
+            "params": _exact(trial.params),
             "asked_at": snapshot.asked_at[trial.number].isoformat(),
             "sentence": str(trial.decision),
         }
@@ -89,7 +95,7 @@ def _trial(row: Row) -> dict[str, Any]:
     return {
         "number": row.number,  # None: known before the study
         "status": row.status,
-        "params": row.params,
+        "params": _exact(row.params),
         "value": row.value,
         "sem": row.sem,
         "count": row.count,
@@ -278,6 +284,14 @@ def _running(mean: Array, covariance: Array, tried: Array) -> dict[str, Numbers]
 
 
 # -- plain numbers -----------------------------------------------------------------------------
+
+
+def _exact(params: dict[str, Scalar]) -> dict[str, Scalar]:
+    """With integers as text that a browser would round: somebody is to try these very values."""
+    return {
+        name: str(value) if isinstance(value, int) and abs(value) > MAX_SAFE else value
+        for name, value in params.items()
+    }
 
 
 def _plain(value: Any) -> Any:

@@ -130,12 +130,14 @@ class Rooms:
     async def _summary(self, info: StudyInfo) -> Summary:
         """Only what has changed is looked at, and what could not be read."""
         known = self._summaries.get(info.name)
-        if known is not None and known.seq == info.events and known.error is None:
+        same = known is not None and (known.seq, known.updated) == (info.events, info.last)
+        if known is not None and same and known.error is None:
             return known
         try:
             room = await self.room(info.name)
             return (await room.look(Summary.of))[1]
         except NoRegretError as error:
+            self.forget(info.name)  # perhaps what we know of it is what is wrong
             return Summary.unreadable(info, str(error))
         except Exception:  # noqa: BLE001 (one study must not hide all the others)
             _log.exception("the summary of %r", info.name)

@@ -24,6 +24,7 @@ from pydantic import (
 )
 
 from noregret import report
+from noregret.checks import MAX_SAFE
 from noregret.decision import Best, Row, Trial
 from noregret.journal import MAX_NAME, Event, StudyInfo
 from noregret.policies import POLICIES
@@ -35,7 +36,6 @@ MAX_PARAMETERS = 100
 MAX_CHOICES = 1_000
 MAX_PAGE = 1_000
 MAX_INT32 = 2**31 - 1
-MAX_SAFE = 2**53 - 1  # the largest integer that every JSON reader keeps
 LONGEST_AGE = 1e9  # seconds
 
 # --- single values --------------------------------------------------------------------------------

@@ -33,12 +33,9 @@ function follow(path, view) {
   $("lost").hidden = true;
   $("connection").textContent = "Connecting…";
   poll = new Poll(path, view.update, (error, pause) => {
-    if (error?.status === 404) {
-      poll.stop();
-      view.missing(error.message);
-    }
     report(error, pause);
-    view.tick?.();
+    if (error?.status === 404) view.missing(error.message);
+    else view.tick?.();
   });
 }
 

@@ -1,12 +1,14 @@
-"""The plot: mean cumulative regret by evaluation."""
+"""The plots: mean cumulative regret by evaluation, and how much more the peers lost."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.peers.results import Results
+from benchmarks.peers.problems import TASKS
+from benchmarks.peers.results import ENOUGH, Cell, Results
 from benchmarks.peers.runs import points
 from benchmarks.peers.tools import DEFAULT, OURS, PAPER, TOOLS
 
@@ -29,23 +31,83 @@ COLOURS = {
 }
 
 
+MARKERS = {"optuna": "s", "botorch": "o", "bayes": "^", "skopt": "D", "ax": "P", "random": "x"}
+
+
 def draw(results: Results, path: Path, columns: int = 4) -> None:
     """A panel a problem, a line a tool; ours are thick."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     problems = results.problems()
     columns = max(1, min(columns, len(problems)))
     rows = max(1, -(-len(problems) // columns))
-    # Not pyplot: it keeps state, and may open a window.
-    figure = Figure(figsize=(3.6 * columns, 2.9 * rows + 0.9), dpi=110, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(3.6 * columns, 2.9 * rows + 0.9)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     lines: dict[str, Any] = {}
     for axis, problem in zip(axes, problems, strict=False):
         lines |= _panel(axis, results, problem)
     for axis in axes[len(problems) :]:
         axis.set_visible(False)
+    _finish(figure, lines, path)
+
+
+def draw_ratios(results: Results, ours: dict[str, Cell], path: Path) -> None:
+    """A row a problem: how many times as much as the default each peer lost."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for problem in (p for p in results.problems() if p in ours):
+        groups[_TITLES.get(TASKS[problem].group, _OTHERS)].append(problem)
+    figure = _figure(7.6, 0.2 * len(ours) + 0.45 * len(groups) + 1.6)
+    heights = [len(problems) + 0.5 for problems in groups.values()]
+    axes = figure.subplots(len(groups), 1, sharex=True, squeeze=False, height_ratios=heights)
+    dots: dict[str, Any] = {}
+    for axis, (title, problems) in zip(axes[:, 0], groups.items(), strict=True):
+        dots |= _rows(axis, results, ours, problems)
+        axis.set_title(title, fontsize=9, loc="left")
+    last = axes[-1, 0]
+    last.set_xscale("log")
+    last.set_xticks([0.5, 1, 2, 5, 10, 20], ["0.5", "1", "2", "5", "10", "20"], minor=False)
+    last.set_xticks([], minor=True)
+    last.set_xlabel("regret of the peer / regret of noregret (right of 1: noregret lost less)")
+    _finish(figure, dots, path)
+
+
+_TITLES = {
+    "paper": "the paper's six functions and its neural network",
+    "confirmation": "problems written down when the default was finished",
+}
+_OTHERS = "other problems, most of which it was developed on"
+
+
+def _rows(
+    axis: Any, results: Results, ours: dict[str, Cell], problems: list[str]
+) -> dict[str, Any]:
+    dots = {}
+    for row, problem in enumerate(problems):
+        for tool in (tool for tool in TOOLS if tool not in OURS):
+            cell = results.cells.get((problem, tool))
+            if cell is not None and len(cell) >= ENOUGH:
+                ratio = cell.over("regret").mean / ours[problem].over("regret").mean
+                style = {"marker": MARKERS[tool.split("-")[0]], "color": COLOURS[tool]}
+                (dots[tool],) = axis.plot(ratio, row, linestyle="", markersize=5, **style)
+    axis.axvline(1.0, color=COLOURS[DEFAULT], linewidth=2.2, zorder=1)
+    axis.set_yticks(range(len(problems)), problems, fontsize=8)
+    axis.set_ylim(len(problems) - 0.4, -0.6)
+    axis.grid(axis="y", color="#EEEEEE")
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right", "left"]].set_visible(False)
+    axis.tick_params(axis="y", length=0)
+    return dots
+
+
+def _figure(width: float, height: float) -> Any:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    # Not pyplot: it keeps state, and may open a window.
+    figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _finish(figure: Any, lines: dict[str, Any], path: Path) -> None:
     names = [tool for tool in TOOLS if tool in lines]
     figure.legend(
         [lines[name] for name in names],

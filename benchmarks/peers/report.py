@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.plot import draw
+from benchmarks.peers.plot import draw, draw_ratios
 from benchmarks.peers.problems import GROUPS, TASKS
 from benchmarks.peers.results import ENOUGH, FRESH, Cell, Gap, Results, holm
 from benchmarks.peers.runs import LAST, MARKS, WINDOW, Run, Spec, read
@@ -29,6 +29,9 @@ def write(root: Path, page: Path) -> None:
     plot = root.parent / "regret.png"
     results = Results.of(runs, "own")
     draw(results, plot)
+    ours = {duel.problem: duel.ours for duel in duels(results, Results.of(runs, "own", fresh=True))}
+    if ours:
+        draw_ratios(results, ours, root.parent / "ratios.png")
     where = root.parent / "footprint.json"
     footprints = json.loads(where.read_text()) if where.exists() else {}
     image = plot.relative_to(page.parent).as_posix()
@@ -41,7 +44,8 @@ def sections(
     yield head(runs, results)
     yield from regret_part(results)
     yield "## The bars\n\n" + bars(results)
-    yield from confirmation(results, Results.of(runs, "own", fresh=True))
+    ratios = image.replace("regret.png", "ratios.png")
+    yield from confirmation(results, Results.of(runs, "own", fresh=True), ratios)
     yield f"## Regret by evaluation\n\n![Mean cumulative regret, a panel a problem]({image})"
     yield f"## The last {LAST} evaluations\n\nSum of their regrets.\n\n" + tables(results, "last")
     yield (
@@ -226,7 +230,7 @@ def duels(results: Results, fresh: Results) -> Iterable[Duel]:
                 yield Duel(problem, ours, peer, theirs, gap)
 
 
-def confirmation(results: Results, fresh: Results) -> Iterable[str]:
+def confirmation(results: Results, fresh: Results, image: str) -> Iterable[str]:
     found = list(duels(results, fresh))
     if not found:
         return
@@ -255,6 +259,7 @@ looked at (Holm, 5 % in all).
         + table(["", DEFAULT, "best peer", "difference", "who lost less"], rows)
         + "\n\n"
         + "\n".join(_summary(found, sure))
+        + f"\n\n![How many times as much as the default each peer lost]({image})"
     )
 
 

@@ -14,7 +14,7 @@ from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.peers import report, runs, tools
+from benchmarks.peers import plot, report, runs, tools
 from benchmarks.peers.__main__ import main
 from benchmarks.peers.adapters import common_start
 from benchmarks.peers.problems import TASKS
@@ -201,6 +201,25 @@ def test_the_confirmation_has_seeds_of_its_own():
     )
     page = "\n".join(report.sections(found, results, {}, "x.png"))
     assert "| forrester-1 | 1.08 ± 0.15 (6) | optuna-tpe: 1.54 ± 0.37 (5) |" in page
+
+
+def test_the_picture_shows_the_ratios_of_those_with_enough_seeds(tmp_path, monkeypatch):
+    from matplotlib.axes import Axes
+
+    drawn = {}
+    plot_line = Axes.plot
+
+    def noted(self, x, y, *rest, **style):
+        drawn[style["color"]] = (x, y)
+        return plot_line(self, x, y, *rest, **style)
+
+    monkeypatch.setattr(Axes, "plot", noted)
+    known = recorded({"noregret": [9.0] * 5, "optuna-tpe": [3.0] * ENOUGH, "ax": [5.0] * 2})
+    ours = Results.of(recorded({"noregret": [2.0] * 6}, FRESH), "own", fresh=True)
+    cell = ours.cells["forrester-1", "noregret"]
+    plot.draw_ratios(Results.of(known, "own"), {"forrester-1": cell}, tmp_path / "ratios.png")
+    assert drawn == {plot.COLOURS["optuna-tpe"]: (1.5, 0)}
+    assert (tmp_path / "ratios.png").stat().st_size > 1000
 
 
 def test_many_looks_need_more():

@@ -45,7 +45,7 @@ def test_what_is_worst_depends_on_the_direction() -> None:
     assert told(fates, direction="minimize") == [1.0, 3.0, 3.0, 3.0, 1.0]
 
 
-@pytest.mark.parametrize("value", [7.0, -7.0, 0.0])
+@pytest.mark.parametrize("value", [7.0, -7.0, 0.0, -9e99])
 def test_a_failure_is_worse_than_the_only_result(value: float) -> None:
     assert told([(0.1, value), (0.9, None)])[1] < value
     assert told([(0.1, value), (0.9, None)], direction="minimize")[1] > value

@@ -51,7 +51,7 @@ class _StandIns(NamedTuple):
         worst, best = float(y.min()), float(y.max())
         spread = Scaling.with_knee(y, y, best, centred=True).scale  # disasters drawn in
         if worst == best:  # a failure is worse than the only result
-            worst -= spread
+            worst = max(worst - spread, -LARGEST)
         return cls(sign * worst, sign * best, spread)
 
     def hardly_differ_from(self, others: _StandIns | None) -> bool:

@@ -1,6 +1,10 @@
 """Ask and tell: contracts that hold for every policy, and bad input that changes nothing."""
 
+import copy
 import json
+import pickle
+import sys
+import threading
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -708,3 +712,81 @@ def test_a_setting_of_another_kind_of_number_is_python_s_own(kind: Any) -> None:
     assert (again.policy, again.model) == (policy, model)
     assert again.propose() == opt.propose()
     assert nr.EIC(omega_scale=1, gamma=(kind(1) / 3,)).gamma == (float(kind(1) / 3),)
+
+
+# -- threads and long runs -------------------------------------------------------------------------
+
+SPACE = nr.Space({"x": nr.Float(0.0, 1.0), "kind": nr.Categorical(["a", "b"])})
+
+
+def test_threads_that_share_an_optimizer_lose_nothing() -> None:
+    opt, mistakes = nr.Optimizer(SPACE, 200, policy="random", seed=1), []
+
+    def work(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        try:
+            for _ in range(50):
+                trial = opt.ask()
+                opt.tell(trial, float(trial.number))
+                opt.observe(SPACE.decode(rng.random(SPACE.dim)), float(seed))
+                opt.history(), opt.pending
+        except Exception as error:  # noqa: BLE001
+            mistakes.append(error)
+
+    pause = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    finally:
+        sys.setswitchinterval(pause)
+    assert mistakes == []
+    assert (opt.asked, opt.observations, len(opt.pending)) == (200, 400, 0)
+    told = [row for row in opt.history() if row.number is not None]
+    assert all(row.value == row.number for row in told)
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))]
+)
+def test_a_copy_has_a_lock_of_its_own(copied: Any) -> None:
+    opt = nr.Optimizer(SPACE, 9)
+    opt.tell(opt.ask(), 1.0)
+    with opt._lock:
+        worker = threading.Thread(target=copied(opt).best)
+        worker.start()
+        worker.join(30)
+        assert not worker.is_alive()
+
+
+@pytest.mark.parametrize("count", [0, 1, 255, 256, 257, 512, 513])
+def test_a_history_is_as_a_tuple_would_be(count: int) -> None:
+    history, plain = surrogate.History(), ()
+    for number in range(count):
+        told = surrogate.Told(np.zeros(1), float(number), 1.0, None)
+        history, plain = history.plus(told), (*plain, told)
+    assert (len(history), tuple(history), bool(history)) == (count, plain, bool(plain))
+    for start in {0, 1, count // 2, 255, 256, 257, count - 1, count}:
+        if 0 <= start <= count:
+            assert tuple(history.since(start)) == plain[start:]
+    branch = [history.plus(surrogate.Told(np.zeros(1), y, 1.0, None)) for y in (-1.0, -2.0)]
+    assert [tuple(each)[-1].y for each in branch] == [-1.0, -2.0]
+
+
+@pytest.mark.parametrize("policy", ["eic", "ids"])
+def test_a_budget_that_no_machine_integer_holds(policy: str) -> None:
+    opt = nr.Optimizer(nr.Space({"x": nr.Float(0.0, 1.0)}), 10**20, policy=policy, n0=4)
+    rng = np.random.default_rng(0)
+    for _ in range(15):
+        trial = opt.ask()
+        opt.tell(trial, -((trial.params["x"] - 0.3) ** 2) + 0.1 * rng.standard_normal())
+    assert opt.remaining == 10**20 - 15
+
+
+def test_tiny_results_with_tiny_errors() -> None:
+    opt = nr.Optimizer(nr.Space({"x": nr.Float(0.0, 1.0)}), 9)
+    opt.observe({"x": 0.5}, 1e-80, sem=1e-90)
+    assert opt.best().sample_mean == pytest.approx(1e-80)

@@ -59,19 +59,36 @@ def test_a_suggestion_is_worked_out_on_one() -> None:
 
 
 def test_threads_that_overlap_leave_no_limit_behind() -> None:
-    both_in, one_out = Barrier(2), Barrier(2)
+    first_in, both_in, one_out = Barrier(2), Barrier(2), Barrier(2)
 
     def first() -> None:
         with one_thread():
+            first_in.wait()
             both_in.wait()
         one_out.wait()
 
     other = Thread(target=first)
     other.start()
+    first_in.wait()
     with one_thread():
         both_in.wait()
         one_out.wait()
-    other.join()
+        assert blas_threads() == 1  # although the one who has set it is gone
+        other.join()
+    assert blas_threads() == 2
+    with one_thread():
+        assert blas_threads() == 1
+    assert blas_threads() == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_child_of_a_fork_has_a_limit_of_its_own() -> None:
+    with one_thread():
+        child = os.fork()
+        if not child:
+            with one_thread():
+                os._exit(0 if blas_threads() == 1 else 1)
+        assert os.waitpid(child, 0)[1] == 0
     assert blas_threads() == 2
 
 

@@ -210,6 +210,20 @@ def refit_due(
     return new >= growth * observations[0] or surprise > new + 3.0 * sqrt(2.0 * new)
 
 
+def checked_model(kinds: tuple[str, ...], model: object) -> Model:
+    """Once it has been tried: a study that could be created must also be able to go on."""
+    if not isinstance(model, Model):
+        raise ConfigError(f"model: need a Model, got {model!r}")
+    kernel = model.start(kinds).kernel
+    try:
+        kernel.gram(np.full((1, len(kinds)), 0.5))
+    except IndexError:
+        raise ConfigError(
+            f"model: {kernel!r} has columns beyond the {len(kinds)} there are"
+        ) from None
+    return model
+
+
 def fit(data: Data, start: Hyper, model: Model) -> Fit:
     """Hyper-parameters for these data, from `start` (the last ones, as a rule) and a few others."""
     if model.method == "fixed":

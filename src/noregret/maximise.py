@@ -9,6 +9,7 @@ columns then move from level to level.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 from typing import TypeAlias
 
 import numpy as np
@@ -285,5 +286,5 @@ def same_point(score: Score, gp: GP, x: Array, rows: int, remaining: int) -> int
     variance = np.maximum(sigma[close] ** 2 + sigma_here**2 - 2.0 * shared, 0.0)
     apart = np.sqrt((mean[close] - mean_here) ** 2 + gp.hyper.omega2 * variance)
     value, slack = score.at_rows(rows)
-    same = (apart <= gp.noise_sd / np.sqrt(remaining)) & (slack[close] >= FEASIBLE)
+    same = (apart <= gp.noise_sd / sqrt(remaining)) & (slack[close] >= FEASIBLE)
     return int(close[np.argmax(np.where(same, value[close], -np.inf))]) if same.any() else None

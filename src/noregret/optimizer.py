@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
@@ -33,7 +34,7 @@ from noregret.errors import (
     TrialError,
     UnknownTrialError,
 )
-from noregret.fit import Model
+from noregret.fit import Model, checked_model
 from noregret.kernels import Kernel
 from noregret.numerics import Array
 from noregret.policies import EIC, Policy, make_policy
@@ -41,7 +42,7 @@ from noregret.space import Scalar, Space
 from noregret.start import Start, checked_design, checked_n0
 from noregret.surrogate import Surrogate, Told
 from noregret.theory import noise_ratio, omega_scale
-from noregret.threads import one_thread
+from noregret.threads import in_turn, one_thread
 
 Direction = Literal["maximize", "minimize"]
 Event = dict[str, Any]
@@ -67,6 +68,8 @@ class _Record:
 
 class Optimizer:
     """Suggests what to try next so that little is lost on the way.
+
+    Threads may share it, and take turns; processes share a `Study`.
 
     budget     evaluations that will be asked for, the start included
     policy     a name ("ids", "eic", "ei", "ei-nguyen", "gp-ucb", "gp-ts", ...) or an instance
@@ -103,7 +106,7 @@ class Optimizer:
         if direction not in ("maximize", "minimize"):
             raise ConfigError(f"direction: need 'maximize' or 'minimize', got {direction!r}")
         self.direction = direction
-        self.model = _checked_model(space, Model() if model is None else model)
+        self.model = checked_model(space.kinds, Model() if model is None else model)
         n0 = None if n0 is None else checked_n0(n0)
         self._start = Start(space, self.budget, checked_design(space, design), n0, self.seed)
         self._sign = 1.0 if direction == "maximize" else -1.0
@@ -115,6 +118,7 @@ class Optimizer:
         self._log: list[Event] = []
         self._surrogate = Surrogate.empty(self.model, space.kinds)
         self._proposed: tuple[Event | None, Surrogate] = (None, self._surrogate)
+        self._lock = threading.RLock()
 
     @classmethod
     def theorem1(
@@ -156,10 +160,11 @@ class Optimizer:
         """
         if n is not None:
             return [self.ask() for _ in range(whole("n", n, least=1))]
-        event = self.propose()
-        self.apply(event)
-        return self._records[-1].trial
+        with self._lock:
+            self.apply(self.propose())
+            return self._records[-1].trial
 
+    @in_turn
     def tell(
         self, trial: Trial | int, value: float, *, sem: float | None = None, count: float = 1
     ) -> None:
@@ -189,6 +194,7 @@ class Optimizer:
             }
         )
 
+    @in_turn
     def observe(
         self,
         params: Mapping[str, Scalar],
@@ -204,6 +210,7 @@ class Optimizer:
             {"kind": "observed", "params": known, "value": value, "sem": sem, "count": count}
         )
 
+    @in_turn
     def adopt(self, params: Mapping[str, Scalar], decision: Decision | None = None) -> Trial:
         """A trial that was chosen elsewhere, by a person or another process.
 
@@ -220,6 +227,7 @@ class Optimizer:
         )
         return self._records[-1].trial
 
+    @in_turn
     def abandon(self, trial: Trial | int) -> None:
         """This result will never come: stop counting on it."""
         record = self._record(trial)
@@ -228,6 +236,7 @@ class Optimizer:
         if record.status == "pending":
             self.apply({"kind": "abandoned", "number": record.trial.number})
 
+    @in_turn
     def extend(self, budget: int) -> None:
         """A new total budget, which may not be less than what was asked already."""
         budget = self._checked_budget(budget)
@@ -252,7 +261,7 @@ class Optimizer:
     @property
     def pending(self) -> list[Trial]:
         """Asked, and neither told nor abandoned."""
-        return [record.again() for record in self._waiting.values()]
+        return [record.again() for record in list(self._waiting.values())]
 
     @property
     def observations(self) -> int:
@@ -263,6 +272,7 @@ class Optimizer:
         """Everything that happened, in order; the state is a fold of it."""
         return list(self._log)
 
+    @in_turn
     @one_thread()
     def best(self) -> Best:
         """The visited point with the best posterior mean, with a 95 % interval."""
@@ -282,12 +292,14 @@ class Optimizer:
             luckiest=self._sign * surrogate.luckiest,
         )
 
+    @in_turn
     @one_thread()
     def predict(self, params: Mapping[str, Scalar]) -> tuple[float, float]:
         """Posterior mean and sd of f at a point."""
         mean, sd = self._situation().predict(self.space.encode(params)[None, :])
         return float(mean[0]), float(sd[0])
 
+    @in_turn
     @one_thread()
     def landscape(self, points: Sequence[Mapping[str, Scalar]]) -> Landscape:
         """What the policy would weigh at these points, were it to decide now, by the last fit."""
@@ -295,6 +307,7 @@ class Optimizer:
         rows = [self.space.encode(p) for p in points]
         return situation.landscape(np.array(rows).reshape(len(rows), self.space.dim))
 
+    @in_turn
     def history(self) -> list[Row]:
         """Prior data and trials; `[row.flat() for row in ...]` is what pandas.DataFrame takes."""
         own = [
@@ -311,6 +324,7 @@ class Optimizer:
         ]
         return [*(replace(row, params=dict(row.params)) for row in self._rows), *own]
 
+    @in_turn
     def copy(self) -> Optimizer:
         """The same state; what happens to one of them does not change the other."""
         twin = copy.copy(self)  # whatever is inside these is frozen
@@ -318,6 +332,7 @@ class Optimizer:
             setattr(twin, name, copy.copy(getattr(self, name)))
         return twin
 
+    @in_turn
     def to_json(self) -> str:
         """Everything, as text: `Optimizer.from_json` gives the same next suggestion."""
         return json.dumps(
@@ -374,6 +389,7 @@ class Optimizer:
 
     # -- events ------------------------------------------------------------------------------------
 
+    @in_turn
     @one_thread()
     def propose(self) -> Event:
         """The event of the next ask, not yet applied.
@@ -392,6 +408,7 @@ class Optimizer:
         self._proposed = (event, surrogate)  # once applied, nothing is computed again
         return event
 
+    @in_turn
     def apply(self, event: Event) -> None:
         """Fold one event into the state."""
         kind = event.get("kind")
@@ -543,6 +560,12 @@ class Optimizer:
         fitted = self._surrogate.fitted
         return fitted is not None and fitted.ok and fitted.hyper.lam2 >= _BLIND
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.RLock())
+
     def __repr__(self) -> str:
         return (
             f"Optimizer({self.policy.name}, {self.direction}, asked {self.asked} of {self.budget},"
@@ -562,20 +585,6 @@ _HANDLERS = {
     "abandoned": Optimizer._on_abandoned,
     "extended": Optimizer._on_extended,
 }
-
-
-def _checked_model(space: Space, model: object) -> Model:
-    """Once it has been tried: a study that could be created must also be able to go on."""
-    if not isinstance(model, Model):
-        raise ConfigError(f"model: need a Model, got {model!r}")
-    kernel = model.start(space.kinds).kernel
-    try:
-        kernel.gram(np.full((1, space.dim), 0.5))
-    except IndexError:
-        raise ConfigError(
-            f"model: {kernel!r} has columns beyond the {space.dim} there are"
-        ) from None
-    return model
 
 
 def _shown(value: float | None, sem: float | None, count: float | None) -> str:

@@ -8,8 +8,10 @@ operations, and so gets the same bits.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +22,8 @@ from noregret.gp import GP, Data, Hyper
 from noregret.numerics import Array
 from noregret.outcomes import Scaling
 
+_BLOCK = 256
+
 
 class Told(NamedTuple):
     """One observation; larger y is better."""
@@ -29,6 +33,36 @@ class Told(NamedTuple):
     weight: float
     variance: float | None
     blind: bool = False  # a point of the start, which nothing that was told had led to
+
+
+class History:
+    """Observations in their order; frozen, but one with one more shares nearly all of it.
+
+    A tuple would be copied each time, and thousands of replicates would pay for that.
+    """
+
+    def __init__(
+        self, blocks: tuple[tuple[Told, ...], ...] = (), last: tuple[Told, ...] = ()
+    ) -> None:
+        self._blocks = blocks  # of _BLOCK each
+        self._last = last
+
+    def plus(self, told: Told) -> History:
+        if len(self._last) < _BLOCK:
+            return History(self._blocks, (*self._last, told))
+        return History((*self._blocks, self._last), (told,))
+
+    def since(self, start: int) -> Iterator[Told]:
+        """All but the first `start`."""
+        skipped = min(start // _BLOCK, len(self._blocks))
+        blocks = (*self._blocks[skipped:], self._last)
+        return islice(chain.from_iterable(blocks), start - _BLOCK * skipped, None)
+
+    def __iter__(self) -> Iterator[Told]:
+        return self.since(0)
+
+    def __len__(self) -> int:
+        return _BLOCK * len(self._blocks) + len(self._last)
 
 
 @dataclass(frozen=True)
@@ -49,7 +83,7 @@ class Surrogate:
     model: Model
     kinds: tuple[str, ...]
     data: Data
-    told: tuple[Told, ...] = ()
+    told: History = field(default_factory=History)
     luckiest: float = -math.inf  # the best single observation
     fitted: Fitted | None = None
     source: dict[str, Any] | None = None  # the JSON of `fitted`, here as in a replay
@@ -65,7 +99,7 @@ class Surrogate:
         """With one more observation; the posterior is shown it when it is asked for."""
         data, _ = self.data.add(*told[:4])
         luckiest = max(self.luckiest, told.y)
-        return replace(self, data=data, told=(*self.told, told), luckiest=luckiest)
+        return replace(self, data=data, told=self.told.plus(told), luckiest=luckiest)
 
     def times_told(self, x: Array) -> int:
         return int(self.data.count[(self.data.x == x).all(axis=1)].sum())
@@ -79,7 +113,8 @@ class Surrogate:
         data, hyper, scale = self.data, self.fitted.hyper, self.fitted.scaling.scale
         noise = hyper.lam2 * hyper.omega2 * scale * scale
         here = (data.x == x).all(axis=1)
-        weights = np.where(data.known, data.weight, data.weight / noise)[here]
+        known, weights = data.known[here], data.weight[here]
+        weights[~known] /= noise
         return float(np.average(data.y[here], weights=weights / weights.max()))
 
     # -- the posterior -----------------------------------------------------------------------------
@@ -102,7 +137,7 @@ class Surrogate:
         gp, fitted, surprise = self.gp, self.fitted, self.surprise
         assert gp is not None
         assert fitted is not None
-        for x, y, weight, variance, _ in self.told[self.included :]:
+        for x, y, weight, variance, _ in self.told.since(self.included):
             y = float(fitted.scaling.to_model(y))
             if variance is not None:
                 variance /= fitted.scaling.scale**2
@@ -119,7 +154,7 @@ class Surrogate:
 
         Each result is drawn in by itself, as those are which come after a fit.
         """
-        seen = self.told[:count]
+        seen = list(islice(self.told, count))
         if count == len(self.told) and not any(told.y < scaling.knee for told in seen):
             return self.data.standardised(scaling.shift, scaling.scale)
         drawn = scaling.bend([told.y for told in seen]).tolist()

@@ -1,4 +1,4 @@
-"""Linear algebra on one thread while a suggestion is worked out.
+"""Threads that share an optimiser, and linear algebra on one thread meanwhile.
 
 The matrices of a study have tens to a few hundred rows.  Several threads gain nothing on them, and
 on a machine that is busy, as that of a live system is, they wait for each other: with one of two
@@ -11,27 +11,76 @@ threadpoolctl does it where it is installed (it comes with the extras `cli`, `st
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, wraps
 from threading import Lock
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-_taken = Lock()  # the limit is the process's; who overlaps with another must not lift or restore it
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Locked(Protocol):
+    _lock: Any
+
+
+S = TypeVar("S", bound=_Locked)
+
+
+def in_turn(verb: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """A method that threads call one at a time: what two of them do at once must not get lost."""
+
+    @wraps(verb)
+    def alone(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with self._lock:
+            return verb(self, *args, **kwargs)
+
+    return alone
+
+
+class _Door:
+    """The limit is the process's: the first thread that comes sets it, the last that goes lifts it.
+
+    Were it lifted before, somebody's suggestion would be worked out on one thread in part.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._limit: Any = None
+
+    def enter(self, libraries: Any) -> None:
+        with self._lock:
+            if not self._inside:
+                self._limit = libraries.limit(limits=1)
+            self._inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                _let_anybody_lift()
+                self._limit.restore_original_limits()
+                _let_anybody_lift()
+
+
+_door = _Door()
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """For a block, or as a decorator.  Of threads that overlap, the first one's limit counts."""
-    libraries = _libraries()
-    if libraries is None or not _taken.acquire(blocking=False):
+    """For a block, or as a decorator; threads may overlap."""
+    libraries, door = _libraries(), _door
+    if libraries is None:
         yield
         return
+    door.enter(libraries)
     try:
-        with libraries.limit(limits=1):
-            yield
+        yield
     finally:
-        _taken.release()
+        door.leave()
 
 
 @cache
@@ -41,3 +90,21 @@ def _libraries() -> Any:
     except ImportError:
         return None
     return ThreadpoolController().select(user_api="blas")
+
+
+def _let_anybody_lift() -> None:
+    """From 3.8 on, threadpoolctl heeds only the thread that has set a limit."""
+    from threadpoolctl import OpenBLASController
+
+    if hasattr(OpenBLASController, "clear_controlling_thread"):
+        OpenBLASController.clear_controlling_thread(force=True)
+
+
+def _forked() -> None:
+    """In the child: those who were inside are not there."""
+    global _door
+    _door = _Door()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

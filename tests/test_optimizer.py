@@ -790,3 +790,17 @@ def test_tiny_results_with_tiny_errors() -> None:
     opt = nr.Optimizer(nr.Space({"x": nr.Float(0.0, 1.0)}), 9)
     opt.observe({"x": 0.5}, 1e-80, sem=1e-90)
     assert opt.best().sample_mean == pytest.approx(1e-80)
+
+
+def test_a_blind_start_does_not_go_on_near_the_end() -> None:
+    """After 43 of these evaluations the noise looks as large as the function once more."""
+    space = nr.Space({f"x{i}": nr.Float(0.0, 1.0) for i in range(8)})
+    rng = np.random.default_rng(12)
+    centre = rng.random(8)
+    opt = nr.Optimizer(space, 44, seed=12)
+    for trial in opt:
+        x = np.array(list(trial.params.values()))
+        opt.tell(trial, -((x - centre) ** 2).sum() / 8 * 3 + 0.2 * rng.standard_normal())
+    late = [t.number for t in opt.trials[12:] if t.decision.reason == "design"]
+    assert late == []
+    assert sum(t.decision.reason == "design" for t in opt.trials) >= 10  # d + 2

@@ -79,9 +79,10 @@ class Optimizer:
     n0         how many points to start with, unless they are listed; prior data (`observe`) count
                towards it, and what they know is not asked for again. By default
                dim + 2 of "auto"'s Sobol points, up to 2 dim + 2 while the model sees nothing but
-               noise; of "sobol" and "lhs" about sqrt(budget), or 2 dim + 2 if that is more; a
-               quarter of the budget at most; of a grid M^dim for the whole M next to
-               budget^(1 / (2 dim)), which in many dimensions may be 1. Given, "auto" is "sobol"
+               noise and at least as many evaluations are left; of "sobol" and "lhs" about
+               sqrt(budget), or 2 dim + 2 if that is more; a quarter of the budget at most;
+               of a grid M^dim for the whole M next to budget^(1 / (2 dim)), which in many
+               dimensions may be 1. Given, "auto" is "sobol"
     model      a `Model`; `Model.paper()` is the paper's setting
     """
 
@@ -493,7 +494,9 @@ class Optimizer:
         # Prior data count towards a start of ours; points that the user listed are tried anyway.
         start = self._start
         begun = self._started + (0 if start.listed else len(self._known))
-        if self.remaining and begun < (start.longest if self._blind else start.size):
+        # A blind look near the end has nothing left to pay for it.
+        longer = self._blind and self.remaining >= start.longest
+        if self.remaining and begun < (start.longest if longer else start.size):
             first = self._next_of_start()
             if first is not None:
                 return self._surrogate, first, plain

@@ -29,9 +29,12 @@ COLOURS = {
     "ax": "#000000",
     "random": "#BBBBBB",
 }
-
-
 MARKERS = {"optuna": "s", "botorch": "o", "bayes": "^", "skopt": "D", "ax": "P", "random": "x"}
+_TITLES = {
+    "paper": "the paper's six functions and its neural network",
+    "confirmation": "problems written down when the default was finished",
+}
+_OTHERS = "other problems, most of which it was developed on"
 
 
 def draw(results: Results, path: Path, columns: int = 4) -> None:
@@ -67,13 +70,6 @@ def draw_ratios(results: Results, ours: dict[str, Cell], path: Path) -> None:
     last.set_xticks([], minor=True)
     last.set_xlabel("regret of the peer / regret of noregret (right of 1: noregret lost less)")
     _finish(figure, dots, path)
-
-
-_TITLES = {
-    "paper": "the paper's six functions and its neural network",
-    "confirmation": "problems written down when the default was finished",
-}
-_OTHERS = "other problems, most of which it was developed on"
 
 
 def _rows(

@@ -76,6 +76,11 @@ def check_share(name: str, value: object) -> None:
         raise ConfigError(f"{name}: need a share from 0 to 1, got {value!r}")
 
 
+def fits_a_path(name: str) -> bool:
+    """Whether it can stand between two slashes of a URL and be no other address."""
+    return "/" not in name and name not in (".", "..")
+
+
 def check_flag(name: str, value: object) -> None:
     """Words are no flags: "off" would be on."""
     if not isinstance(value, bool | np.bool_):

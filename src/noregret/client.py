@@ -19,7 +19,7 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 from weakref import WeakValueDictionary
 
 from noregret import errors
-from noregret.checks import checked_result, is_number, whole, without_numpy
+from noregret.checks import checked_result, fits_a_path, is_number, whole, without_numpy
 from noregret.decision import Best, Decision, Row, Trial, number_of
 from noregret.errors import (
     ConfigError,
@@ -157,7 +157,7 @@ class RemoteStudy:
         """Use `Client.study` or `Client.create`."""
         if not isinstance(name, str) or not name:
             raise ConfigError(f"name: need the name of a study, got {name!r}")
-        if "/" in name or name in (".", ".."):  # it would be another address
+        if not fits_a_path(name):
             raise ConfigError(f"name: must fit between two slashes of a URL, got {name!r}")
         self.name = name
         self._own: WeakValueDictionary[int, Trial] = WeakValueDictionary()  # by id

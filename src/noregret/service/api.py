@@ -59,7 +59,7 @@ async def create_study(new: schema.NewStudy, rooms: AllRooms, response: Response
     if not await rooms.create(new.name, settings):
         response.status_code = HTTPStatus.OK
     room = await rooms.room(new.name)
-    return (await room.look(schema.Summary.of))[1]
+    return await room.look(schema.Summary.of)
 
 
 # --- one study ------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ async def create_study(new: schema.NewStudy, rooms: AllRooms, response: Response
 @router.get("/{name}")
 async def get_study(room: ThisRoom) -> schema.Detail:
     """The settings, where it stands, the best point, and what is pending."""
-    return (await room.look(schema.Detail.of))[1]
+    return await room.look(schema.Detail.of)
 
 
 @router.post("/{name}/ask")
@@ -136,7 +136,7 @@ async def extend(room: ThisRoom, extension: schema.Extension, key: Key = None) -
 @router.get("/{name}/best")
 async def best(room: ThisRoom) -> schema.BestOut:
     """The visited point with the best posterior mean, not the luckiest draw."""
-    return (await room.look(_best))[1]
+    return await room.look(_best)
 
 
 @router.get("/{name}/trials")
@@ -161,7 +161,7 @@ async def events(room: ThisRoom, after: After = 0, limit: Limit = 100) -> list[s
 @router.get("/{name}/panels", response_class=Json, responses={304: {"description": "No news."}})
 async def panels(room: ThisRoom, request: Request) -> Response:
     """What the page shows; the ETag names the last event."""
-    _, (tag, answer) = await room.look(_panels)
+    tag, answer = await room.look(_panels)
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)

@@ -68,18 +68,18 @@ class Room:
         finally:
             self._threads.asking -= 1
 
-    async def look(self, question: Callable[[Snapshot], T]) -> tuple[int, T]:
-        """The answer for the study as it is now, and the number of its last event."""
+    async def look(self, question: Callable[[Snapshot], T]) -> T:
+        """The answer for the study as it is now."""
         async with self._looking[question]:
             return await _in_thread(self._threads.looks, self._look, question)
 
-    def _look(self, question: Callable[[Snapshot], T]) -> tuple[int, T]:
-        seen = self._seen.get(question)
+    def _look(self, question: Callable[[Snapshot], T]) -> T:
+        seen: tuple[int, T] | None = self._seen.get(question)
         if seen is None or seen[0] != self.study.refresh():
             # Computed on a copy: the study stays free for others.
             view = self.study.snapshot()
             seen = self._seen[question] = (view.seq, question(view))
-        return seen
+        return seen[1]
 
 
 class Rooms:
@@ -129,13 +129,12 @@ class Rooms:
 
     async def _summary(self, info: StudyInfo) -> Summary:
         """Only what has changed is looked at, and what could not be read."""
-        known = self._summaries.get(info.name)
-        same = known is not None and (known.seq, known.updated) == (info.events, info.last)
-        if known is not None and same and known.error is None:
+        known, last = self._summaries.get(info.name), (info.events, info.last)
+        if known is not None and known.error is None and (known.seq, known.updated) == last:
             return known
         try:
             room = await self.room(info.name)
-            return (await room.look(Summary.of))[1]
+            return await room.look(Summary.of)
         except NoRegretError as error:
             self.forget(info.name)  # perhaps what we know of it is what is wrong
             return Summary.unreadable(info, str(error))

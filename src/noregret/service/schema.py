@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from noregret import report
-from noregret.checks import MAX_SAFE
+from noregret.checks import MAX_SAFE, fits_a_path
 from noregret.decision import Best, Row, Trial
 from noregret.journal import MAX_NAME, Event, StudyInfo
 from noregret.policies import POLICIES
@@ -42,7 +42,7 @@ LONGEST_AGE = 1e9  # seconds
 
 
 def _fits_a_path(name: str) -> str:
-    if "/" in name or name in (".", ".."):
+    if not fits_a_path(name):
         raise ValueError("a name must fit between two slashes of a URL")
     return name
 

@@ -12,13 +12,15 @@ from noregret import Categorical, ConfigError, Float, Int, Ordinal, Space
 from noregret.design import (
     budget_levels,
     centred_grid,
+    choices_first,
     grid,
     grid_levels,
     latin_hypercube,
     sobol,
 )
 
-SAMPLERS = [sobol, latin_hypercube]
+EVEN = [sobol, latin_hypercube]
+SAMPLERS = [*EVEN, choices_first]
 seeds = st.integers(0, 2**32)
 
 
@@ -184,7 +186,7 @@ def test_latin_hypercube_has_one_point_per_slice(n: int, dim: int, seed: int) ->
     assert all(sorted(column) == list(range(n)) for column in slices.T)
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", EVEN)
 def test_levels_get_their_even_share(sampler) -> None:
     space = Space({"x": Float(0, 1), "c": Categorical(list("abcd")), "n": Int(1, 8)})
     X = sampler(space, 64, 3)
@@ -202,3 +204,32 @@ def test_sobol_beats_chance() -> None:
 
 def test_a_longer_sobol_design_starts_with_the_shorter() -> None:
     assert np.array_equal(sobol(cube(3), 21, 5)[:7], sobol(cube(3), 7, 5))
+
+
+def test_each_choice_comes_first_in_the_middle_of_all_else() -> None:
+    space = Space(
+        {
+            "rate": Float(1e-3, 10.0, log=True),
+            "kind": Categorical(["u", "v", "w"]),
+            "on": Categorical([True, False]),
+            "only": Categorical(["this"]),
+            "n": Int(1, 9),
+        }
+    )
+    for seed in range(8):
+        X = choices_first(space, 9, seed)
+        points = [space.decode(x) for x in X]
+        assert sorted(str(p["kind"]) for p in points[:3]) == ["u", "v", "w"]
+        assert {p["on"] for p in points[:3]} == {True, False}
+        assert {(p["rate"], p["n"]) for p in points[:3]} == {(0.1, 5)}
+        assert np.array_equal(X[3:], sobol(space, 9, seed)[:6])
+    orders = {choices_first(space, 3, seed).tobytes() for seed in range(8)}
+    assert len(orders) > 3  # no choice is always the first
+
+
+def test_without_room_for_all_choices_some_are_left_out() -> None:
+    space = Space({"x": Float(0, 1), "c": Categorical(range(10))})
+    X = choices_first(space, 4, 0)
+    assert set(X[:, 0]) == {0.5}
+    assert len(set(X[:, 1])) == 4
+    assert np.array_equal(choices_first(cube(2), 5, 3), sobol(cube(2), 5, 3))  # there are none

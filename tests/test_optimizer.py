@@ -413,6 +413,19 @@ def test_history_is_rows_for_a_data_frame() -> None:
     json.dumps(rows, allow_nan=False)
 
 
+def test_a_start_looks_at_each_choice_first_unless_sobol_points_are_asked_for() -> None:
+    space = nr.Space(
+        {"x": nr.Float(0.0, 1.0), "y": nr.Float(0.0, 1.0), "c": nr.Categorical(["a", "b", "c"])}
+    )
+    firsts = {}
+    for design in ("auto", "sobol"):
+        opt = nr.Optimizer(space, 40, seed=1, design=design)
+        firsts[design] = [opt.ask().params for _ in range(3)]
+    assert {(p["x"], p["y"]) for p in firsts["auto"]} == {(0.5, 0.5)}
+    assert {p["c"] for p in firsts["auto"]} == {"a", "b", "c"}
+    assert len({p["x"] for p in firsts["sobol"]}) == 3
+
+
 def test_prior_data_cost_no_budget_and_count_towards_the_start() -> None:
     opt = nr.Optimizer(PLAIN, 20, n0=4)
     for x in (0.0, 0.5, 1.0, 1.5):

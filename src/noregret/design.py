@@ -1,4 +1,5 @@
-"""Initial designs: the paper's centred grid, scrambled Sobol points, Latin hypercubes.
+"""Initial designs: the paper's centred grid, scrambled Sobol points, Latin hypercubes, and for
+spaces with choices Sobol points after a look at each choice.
 
 The first three functions know only the cube [0, 1]^d. The others fill a `Space`: they return
 canonical encoded points, spread evenly over the levels of discrete columns, without repeats where
@@ -92,6 +93,27 @@ def sobol(space: Space, n: int, seed: Seed = 0) -> Array:
             break
         chosen = _distinct(space.spread(points(attempt)))[:n]
     return _topped_up(space, chosen, n, rng)
+
+
+def choices_first(space: Space, n: int, seed: Seed = 0) -> Array:
+    """Each choice once in the middle of all else, then Sobol points: n in all, or as `sobol`.
+
+    Side by side the choices are compared with one another, and ranges are mostly set around what
+    is plausible: a corner, where most of a cube's random points are, tells little of a choice.
+    Several columns of choices are gone through at the same time, each in an order of its own.
+    """
+    rng = np.random.default_rng(seed)
+    others = sobol(space, n, rng)
+    shuffled = {
+        j: rng.permutation(choices)
+        for j, choices in enumerate(space.levels)
+        if choices is not None and space.kinds[j] == "categorical"
+    }
+    each = max((len(choices) for choices in shuffled.values()), default=0)
+    middle = np.repeat(space.spread(np.full((1, space.dim), 0.5)), min(each, n), axis=0)
+    for j, choices in shuffled.items():
+        middle[:, j] = np.resize(choices, len(middle))  # over and over, where there are fewer
+    return _distinct(np.concatenate([middle, others]))[:n]
 
 
 def latin_hypercube(space: Space, n: int, seed: Seed = 0) -> Array:

@@ -75,14 +75,15 @@ class Optimizer:
     policy     a name ("ids", "eic", "ei", "ei-nguyen", "gp-ucb", "gp-ts", ...) or an instance
     direction  "maximize" or "minimize"
     design     how to start: "sobol", "lhs", "grid" (the paper's), a list of points to try first, or
-               "auto": a grid of about sqrt(budget) points for one or two numbers, else Sobol points
+               "auto": a grid of about sqrt(budget) points for one or two numbers, else Sobol
+               points, where there are choices after each of these in the middle of the rest
     n0         how many points to start with, unless they are listed; prior data (`observe`) count
                towards it, and what they know is not asked for again. By default
-               dim + 2 of "auto"'s Sobol points, up to 2 dim + 2 while the model sees nothing but
+               dim + 2 of "auto"'s such points, up to 2 dim + 2 while the model sees nothing but
                noise and at least as many evaluations are left; of "sobol" and "lhs" about
                sqrt(budget), or 2 dim + 2 if that is more; a quarter of the budget at most;
                of a grid M^dim for the whole M next to budget^(1 / (2 dim)), which in many
-               dimensions may be 1. Given, "auto" is "sobol"
+               dimensions may be 1. Given, "auto" takes no grid
     model      a `Model`; `Model.paper()` is the paper's setting
     """
 

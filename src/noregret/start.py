@@ -65,6 +65,8 @@ class Start:
             return np.array(listed).reshape(len(listed), space.dim)
         if self.design == "lhs":
             return designs.latin_hypercube(space, self.longest, self.seed)
+        if self._adapts and space.has_choices:
+            return designs.choices_first(space, self.longest, self.seed)
         if self.design == "sobol" or self._adapts:
             return designs.sobol(space, self.longest, self.seed)
         return designs.grid(space, self._levels)

@@ -98,9 +98,9 @@ def sobol(space: Space, n: int, seed: Seed = 0) -> Array:
 def choices_first(space: Space, n: int, seed: Seed = 0) -> Array:
     """Each choice once in the middle of all else, then Sobol points: n in all, or as `sobol`.
 
-    Side by side the choices are compared with one another, and ranges are mostly set around what
-    is plausible: a corner, where most of a cube's random points are, tells little of a choice.
-    Several columns of choices are gone through at the same time, each in an order of its own.
+    Ranges are mostly set around what is plausible, and random points of a cube are mostly in its
+    corners: what is seen of a choice there may hide it for good.  Several columns of choices are
+    gone through at the same time, each in an order of its own.
     """
     rng = np.random.default_rng(seed)
     others = sobol(space, n, rng)

@@ -154,12 +154,13 @@ def test_the_client_has_the_verbs_of_a_study(tmp_path: Path) -> None:
 
 
 def test_a_trial_of_another_study_is_refused_from_afar_too(tmp_path: Path) -> None:
+    line = nr.Space({"x": nr.Float(0.0, 1.0)})  # where starts of other seeds differ
     with serving(str(tmp_path / "s.db"), folder=tmp_path) as service:
         client = Client(service.url)
-        mine, others = (client.create(n, space=SPACE, budget=3, seed=len(n)) for n in ("a", "bb"))
+        mine, others = (client.create(n, space=line, budget=3, seed=len(n)) for n in ("a", "bb"))
         trial, wrong = mine.ask(), others.ask()
         assert trial.number == wrong.number
-        for stranger in (wrong, nr.Optimizer(SPACE, 3, seed=7).ask()):
+        for stranger in (wrong, nr.Optimizer(line, 3, seed=7).ask()):
             with pytest.raises(UnknownTrialError, match="is of another optimiser"):
                 mine.tell(stranger, 123.0)
             with pytest.raises(UnknownTrialError, match="is of another optimiser"):

@@ -199,7 +199,7 @@ def test_the_confirmation_has_seeds_of_its_own():
     assert (duel.gap.regret.low, duel.gap.regret.high) == pytest.approx(
         (interval.low, interval.high)
     )
-    page = "\n".join(report.sections(found, results, {}, "x.png"))
+    page = "\n".join(report.sections(found, results, [duel], {}, "x.png"))
     assert "| forrester-1 | 1.08 ± 0.15 (6) | optuna-tpe: 1.54 ± 0.37 (5) |" in page
 
 

@@ -29,23 +29,28 @@ def write(root: Path, page: Path) -> None:
     plot = root.parent / "regret.png"
     results = Results.of(runs, "own")
     draw(results, plot)
-    ours = {duel.problem: duel.ours for duel in duels(results, Results.of(runs, "own", fresh=True))}
-    if ours:
+    found = list(duels(results, Results.of(runs, "own", fresh=True)))
+    if found:
+        ours = {duel.problem: duel.ours for duel in found}
         draw_ratios(results, ours, root.parent / "ratios.png")
     where = root.parent / "footprint.json"
     footprints = json.loads(where.read_text()) if where.exists() else {}
     image = plot.relative_to(page.parent).as_posix()
-    page.write_text("\n\n".join(sections(runs, results, footprints, image)) + "\n")
+    page.write_text("\n\n".join(sections(runs, results, found, footprints, image)) + "\n")
 
 
 def sections(
-    runs: Sequence[Run], results: Results, footprints: dict[str, Any], image: str
+    runs: Sequence[Run],
+    results: Results,
+    found: Sequence[Duel],
+    footprints: dict[str, Any],
+    image: str,
 ) -> Iterable[str]:
     yield head(runs, results)
     yield from regret_part(results)
     yield "## The bars\n\n" + bars(results)
     ratios = image.replace("regret.png", "ratios.png")
-    yield from confirmation(results, Results.of(runs, "own", fresh=True), ratios)
+    yield from confirmation(found, ratios)
     yield f"## Regret by evaluation\n\n![Mean cumulative regret, a panel a problem]({image})"
     yield f"## The last {LAST} evaluations\n\nSum of their regrets.\n\n" + tables(results, "last")
     yield (
@@ -230,8 +235,7 @@ def duels(results: Results, fresh: Results) -> Iterable[Duel]:
                 yield Duel(problem, ours, peer, theirs, gap)
 
 
-def confirmation(results: Results, fresh: Results, image: str) -> Iterable[str]:
-    found = list(duels(results, fresh))
+def confirmation(found: Sequence[Duel], image: str) -> Iterable[str]:
     if not found:
         return
     sure = holm({duel.problem: duel.gap.p for duel in found})

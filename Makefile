@@ -18,7 +18,7 @@ PARALLEL := -n $(JOBS) --dist worksteal
 
 run: $(READY)
 	rm -f live_demo.sqlite*
-	$(BIN)/noregret tune examples/live_demo.py --budget 120 --study recommender --storage live_demo.sqlite
+	$(BIN)/regretless tune examples/live_demo.py --budget 120 --study recommender --storage live_demo.sqlite
 	$(BIN)/python examples/live_demo.py
 
 # The service and a simulated live system; open the address that it prints.
@@ -38,7 +38,7 @@ test-integrations: $(READY_INTEGRATIONS)
 # The paper's experiments in miniature: every figure, ablation and page, in a folder of their own.
 smoke: $(READY)
 	rm -rf build/smoke
-	$(BIN)/noregret reproduce all --smoke --jobs $(JOBS)
+	$(BIN)/regretless reproduce all --smoke --jobs $(JOBS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -24,9 +24,9 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-import noregret as nr
-from noregret.experiments.problems import PROBLEMS
-from noregret.experiments.runner import stamp
+import regretless as rl
+from regretless.experiments.problems import PROBLEMS
+from regretless.experiments.runner import stamp
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "ask_speed.md"
 PLOT = PAGE.with_suffix(".png")
@@ -38,7 +38,7 @@ Growth = dict[int, list[tuple[float, float]]]
 T = TypeVar("T")
 
 
-def step_ms(optimizer: nr.Optimizer, first: int = FIRST) -> float:
+def step_ms(optimizer: rl.Optimizer, first: int = FIRST) -> float:
     """Milliseconds of CPU an ask and a tell take, averaged from evaluation `first` to the last."""
     problem, rng, spent = PROBLEMS["hartmann-6"], np.random.default_rng(0), 0.0
     while optimizer.remaining:
@@ -55,10 +55,10 @@ def step_ms(optimizer: nr.Optimizer, first: int = FIRST) -> float:
 
 def policies() -> dict[str, float]:
     space, problem = PROBLEMS["hartmann-6"].space(), PROBLEMS["hartmann-6"]
-    grid = {"design": "grid", "n0": problem.n0, "model": nr.Model.paper()}
-    runs = {"default": nr.Optimizer(space, LAST)}
+    grid = {"design": "grid", "n0": problem.n0, "model": rl.Model.paper()}
+    runs = {"default": rl.Optimizer(space, LAST)}
     for name in ("eic", "ei", "ei-nguyen", "gp-ucb", "gp-ts"):
-        runs[f"paper's setting, {name}"] = nr.Optimizer(space, LAST, policy=name, **grid)
+        runs[f"paper's setting, {name}"] = rl.Optimizer(space, LAST, policy=name, **grid)
     return {name: step_ms(optimizer) for name, optimizer in runs.items()}
 
 
@@ -77,7 +77,7 @@ def replicates() -> Replicates:
     def measured(x: float, y: float) -> float:
         return -((x - 0.3) ** 2) - (y - 0.7) ** 2 + 0.1 * float(rng.standard_normal())
 
-    optimizer = nr.Optimizer(nr.Space({"x": nr.Float(0, 1), "y": nr.Float(0, 1)}), 4000, n0=1)
+    optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0, 1), "y": rl.Float(0, 1)}), 4000, n0=1)
     points = rng.random((50, 2)).tolist()
     for k in range(1000):
         x, y = points[k % 50]
@@ -120,12 +120,12 @@ def growth() -> Growth:
 
 def _at(dim: int, count: int) -> tuple[float, float]:
     rng = np.random.default_rng([dim, count])
-    space = nr.Space({f"x{i}": nr.Float(0.0, 1.0) for i in range(dim)})
+    space = rl.Space({f"x{i}": rl.Float(0.0, 1.0) for i in range(dim)})
 
     def measured(x: np.ndarray) -> float:
         return float(np.sin(3 * x + np.arange(dim)).mean() + 0.1 * rng.standard_normal())
 
-    optimizer = nr.Optimizer(space, 4 * count, model=nr.Model(growth=1.0))
+    optimizer = rl.Optimizer(space, 4 * count, model=rl.Model(growth=1.0))
     for x in rng.random((count, dim)):
         optimizer.observe(dict(zip(space.names, x.tolist(), strict=True)), measured(x))
     plain, fitting = [], []
@@ -192,7 +192,7 @@ def main() -> None:
     ours, again, peer = policies(), in_a_process_of_its_own(replicates), optuna_ms()
     by_size = growth()
     draw(by_size)
-    rows = [f"| noregret, {name} | {ms:.1f} | {_ratio(ms, peer)} |" for name, ms in ours.items()]
+    rows = [f"| regretless, {name} | {ms:.1f} | {_ratio(ms, peer)} |" for name, ms in ours.items()]
     if peer:
         rows.append(f"| Optuna's GPSampler | {peer[0]:.1f} | 1 |")
     lines = [

@@ -28,10 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from noregret.experiments.runner import stamp
-from noregret.fit import Model, fit
-from noregret.gp import GP, Data, Hyper, evidence
-from noregret.kernels import SE, Kernel, Matern
+from regretless.experiments.runner import stamp
+from regretless.fit import Model, fit
+from regretless.gp import GP, Data, Hyper, evidence
+from regretless.kernels import SE, Kernel, Matern
 
 Array = NDArray[np.float64]
 Task = Callable[[], object]
@@ -176,16 +176,16 @@ def replicate_lines(many: int = 10_000, m: int = 100, d: int = 4) -> list[Line]:
 
 
 def import_lines() -> list[Line]:
-    """CPU seconds of `import noregret` beyond numpy's and scipy.linalg's own."""
+    """CPU seconds of `import regretless` beyond numpy's and scipy.linalg's own."""
     code = (
         "import numpy, scipy.linalg; from time import process_time as t; a = t(); "
-        "import noregret; print(t() - a)"
+        "import regretless; print(t() - a)"
     )
     runs = [
         float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
         for _ in range(7)
     ]
-    return [Line("import noregret", min(runs), "s of CPU", 0.25)]
+    return [Line("import regretless", min(runs), "s of CPU", 0.25)]
 
 
 def fit_lines() -> list[Line]:

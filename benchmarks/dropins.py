@@ -1,10 +1,10 @@
-"""What does one changed line in an Optuna script do?  GPSampler (and TPE) against NoRegretSampler.
+"""What one changed line in an Optuna script does: GPSampler and TPE against RegretlessSampler.
 
 The script is the same for all: make a study, optimize.  Counted are the cumulative regret of its
 trials, noise-free, and the CPU seconds of the whole study on one thread, imports left out.
 Every study is a line in docs/results/dropins.jsonl, and is not run again, but for our own when the
 code has changed; the table is written to docs/results/dropins.md.  Needs
-`pip install torch 'noregret[optuna]'`.
+`pip install torch 'regretless[optuna]'`.
 """
 
 # ruff: noqa: E402  (numpy and torch read the number of threads once, when they are imported)
@@ -28,10 +28,10 @@ from typing import Any
 import numpy as np
 import optuna
 
-from noregret.experiments.problems import PROBLEMS, Problem
-from noregret.experiments.runner import stamp
-from noregret.integrations import optuna as drop_in
-from noregret.integrations.optuna import NoRegretSampler
+from regretless.experiments.problems import PROBLEMS, Problem
+from regretless.experiments.runner import stamp
+from regretless.integrations import optuna as drop_in
+from regretless.integrations.optuna import RegretlessSampler
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORDS = ROOT / "docs" / "results" / "dropins.jsonl"
@@ -42,7 +42,7 @@ SEEDS = 10
 LESS_REGRET, LESS_TIME = 2.0, 3.0
 
 SAMPLERS: dict[str, Callable[[int, int], Any]] = {
-    "NoRegretSampler": lambda budget, seed: NoRegretSampler(budget=budget, seed=seed),
+    "RegretlessSampler": lambda budget, seed: RegretlessSampler(budget=budget, seed=seed),
     "TPESampler": lambda budget, seed: optuna.samplers.TPESampler(seed=seed),
     "GPSampler": lambda budget, seed: optuna.samplers.GPSampler(seed=seed),
 }
@@ -87,7 +87,7 @@ def study(problem: Problem, budget: int, sampler: str, seed: int) -> Run:
     cpu = process_time() - start
     regrets = [problem.regret(trial.params, 0.0) for trial in study.trials]
     chosen = study.best_params
-    if isinstance(study.sampler, NoRegretSampler):
+    if isinstance(study.sampler, RegretlessSampler):
         chosen = study.sampler.recommend(study).params
     return {
         "problem": problem.name,
@@ -120,7 +120,7 @@ def key(run: Run) -> tuple[str, int, str, int]:
 
 def valid(run: Run) -> bool:
     """Our own runs belong to the code that made them."""
-    ours = run["sampler"] == "NoRegretSampler"
+    ours = run["sampler"] == "RegretlessSampler"
     made = run["versions"]
     return not ours or (made.get("source"), made.get("sampler")) == (stamp().source, SAMPLER)
 
@@ -146,7 +146,7 @@ def report(runs: list[Run]) -> str:
         "# One line changed in an Optuna script",
         "",
         "`optuna.create_study(sampler=GPSampler())` against"
-        " `sampler=NoRegretSampler(budget=n_trials)`,",
+        " `sampler=RegretlessSampler(budget=n_trials)`,",
         "the rest of the script unchanged; TPE, Optuna's default, beside them. Observations have",
         "noise of sd 0.1 on functions of sd 1. Mean ± standard error over the seeds; regret is",
         "noise-free and counts every trial, the first ones included. CPU seconds are those of a",
@@ -164,8 +164,8 @@ def report(runs: list[Run]) -> str:
             if (run["problem"], run["budget"]) == (problem, budget):
                 cell[run["sampler"]].append(run)
         lines += [row(problem, budget, name, mine) for name, mine in cell.items() if mine]
-        if cell["GPSampler"] and cell["NoRegretSampler"]:
-            verdicts.append(verdict(problem, budget, cell["GPSampler"], cell["NoRegretSampler"]))
+        if cell["GPSampler"] and cell["RegretlessSampler"]:
+            verdicts.append(verdict(problem, budget, cell["GPSampler"], cell["RegretlessSampler"]))
     lines += ["", *verdicts, ""]
     lines += ["Made by `benchmarks/dropins.py`, with " + listed(used) + ".", ""]
     return "\n".join(lines)
@@ -189,7 +189,7 @@ def verdict(problem: str, budget: int, theirs: list[Run], ours: list[Run]) -> st
     regret, time = ratio("regret"), ratio("cpu")
     passed = regret >= LESS_REGRET and time >= LESS_TIME
     return (
-        f"- {problem}, {budget} trials: GPSampler / NoRegretSampler = {regret:.1f} in regret"
+        f"- {problem}, {budget} trials: GPSampler / RegretlessSampler = {regret:.1f} in regret"
         f" (bar {LESS_REGRET:g}), {time:.1f} in CPU time (bar {LESS_TIME:g}):"
         f" {'passed' if passed else 'missed'}"
     )

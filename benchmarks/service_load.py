@@ -26,12 +26,12 @@ from pathlib import Path
 
 import numpy as np
 
-import noregret as nr
-from noregret.client import Client, RemoteStudy
-from noregret.experiments.runner import stamp
+import regretless as rl
+from regretless.client import Client, RemoteStudy
+from regretless.experiments.runner import stamp
 
-SPACE = nr.Space(
-    {"x": nr.Float(0.0, 1.0), "y": nr.Float(0.0, 1.0), "kind": nr.Categorical(["a", "b"])}
+SPACE = rl.Space(
+    {"x": rl.Float(0.0, 1.0), "y": rl.Float(0.0, 1.0), "kind": rl.Categorical(["a", "b"])}
 )
 CLIENTS, PRIOR_TRIALS, STUDIES = 50, 500, 200
 BAR_MS = 250.0
@@ -73,7 +73,7 @@ class Load:
         )
 
 
-def objective(trial: nr.Trial) -> float:
+def objective(trial: rl.Trial) -> float:
     x, y = float(trial.params["x"] or 0.0), float(trial.params["y"] or 0.0)
     noise = np.random.default_rng(trial.number).normal()
     return float(np.sin(5 * x) + y * (trial.params["kind"] == "b") + 0.1 * noise)
@@ -81,7 +81,7 @@ def objective(trial: nr.Trial) -> float:
 
 @contextmanager
 def service(storage: str) -> Iterator[Client]:
-    command = [sys.executable, "-m", "noregret", "serve", "--storage", storage, "--port", "0"]
+    command = [sys.executable, "-m", "regretless", "serve", "--storage", storage, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -94,7 +94,7 @@ def prepare(storage: str, names: list[str], trials: int) -> None:
     """Studies with so many trials that somebody else has chosen: that takes no thinking."""
     rng = np.random.default_rng(0)
     for name in names:
-        with nr.Study.open(storage, name, space=SPACE, budget=100_000) as study:
+        with rl.Study.open(storage, name, space=SPACE, budget=100_000) as study:
             for _ in range(trials):
                 x, y = rng.random(2)
                 trial = study.adopt({"x": x, "y": y, "kind": str(rng.choice(["a", "b"]))})
@@ -109,7 +109,7 @@ def press(load: Load, work: list[list[RemoteStudy]], rounds: int) -> None:
             for _ in range(rounds):
                 for study in studies:
                     load.turn(study)
-        except nr.NoRegretError as error:
+        except rl.RegretlessError as error:
             load.errors.append(str(error))
 
     threads = [threading.Thread(target=client, args=(studies,)) for studies in work]
@@ -125,7 +125,7 @@ def faults(storage: str, load: Load, names: list[str], before: int) -> int:
     """Trials that were acknowledged and are not there, are there twice, or belong to nobody."""
     there: Counter[tuple[str, int, float]] = Counter()
     for name in names:
-        with nr.Study.open(storage, name, read_only=True) as study:
+        with rl.Study.open(storage, name, read_only=True) as study:
             told = [event.body for event in study.events() if event.kind == "told"]
             there.update((name, b["number"], b["value"]) for b in told if b["number"] >= before)
     seen = Counter(load.told)
@@ -145,11 +145,11 @@ def burst(storage: str) -> list[float]:
     """The worst moment: a result of every client in the same instant, while an ask thinks."""
     name, seconds = f"burst {uuid.uuid4().hex[:6]}", []
     prepare(storage, [name], PRIOR_TRIALS)
-    with nr.Study.open(storage, name) as local:
+    with rl.Study.open(storage, name) as local:
         pending = [local.adopt({"x": i / CLIENTS, "y": 0.5, "kind": "a"}) for i in range(CLIENTS)]
     together = threading.Barrier(CLIENTS)
 
-    def tell(study: RemoteStudy, trial: nr.Trial) -> None:
+    def tell(study: RemoteStudy, trial: rl.Trial) -> None:
         together.wait()
         start = time.perf_counter()
         study.tell(trial, objective(trial))
@@ -188,7 +188,7 @@ def page(loads: list[Load], listing: list[float], instant: list[float]) -> str:
         "# The service under load",
         "",
         f"Written by `benchmarks/service_load.py`: {CLIENTS} clients that ask and tell, one trial",
-        f"after the other, against one `noregret serve`. The one study has {PRIOR_TRIALS} trials",
+        f"after the other, against one `regretless serve`. The one study has {PRIOR_TRIALS} trials",
         f"before, each of the {STUDIES} studies side by side has 10. Times are in ms, as the",
         "clients see them. The asks of one study are answered one after the other, so that each",
         "client waits for about fifty of them; tells wait for no ask. *Lost or doubled* compares",

@@ -26,10 +26,10 @@ from typing import Any
 
 import numpy as np
 
-import noregret as nr
-from noregret.experiments.runner import stamp
+import regretless as rl
+from regretless.experiments.runner import stamp
 
-SPACE = nr.Space({f"x{i}": nr.Float(0.0, 1.0) for i in range(6)})
+SPACE = rl.Space({f"x{i}": rl.Float(0.0, 1.0) for i in range(6)})
 EVENTS = 2000
 BAR_MS, BAR_REPLAY = 15.0, 1.0
 
@@ -50,10 +50,10 @@ for _ in sys.stdin:
 
 REPLAY = """
 import sys, time
-import noregret as nr
-import noregret.journal
+import regretless as rl
+import regretless.journal
 start = time.perf_counter(), time.process_time()
-study = nr.Study.open(sys.argv[1], "replay")
+study = rl.Study.open(sys.argv[1], "replay")
 wall, cpu = time.perf_counter() - start[0], time.process_time() - start[1]
 assert study.observations == int(sys.argv[2])
 print(wall, cpu)
@@ -71,7 +71,7 @@ class Times:
         return 1000 * float(np.quantile(self.seconds, share))
 
 
-def turn(tuner: nr.Optimizer | nr.Study) -> float:
+def turn(tuner: rl.Optimizer | rl.Study) -> float:
     start = time.perf_counter()
     trial = tuner.ask()
     tuner.tell(trial, float(sum(map(float, trial.params.values()))))  # type: ignore[arg-type]
@@ -108,14 +108,14 @@ def compare(turns: int, options: argparse.Namespace, folder: Path) -> list[Times
     """One turn of each after the other, so that all of them meet the same busy moments."""
     # A start as long as the run: the comparison is of what surrounds a decision, which is the same.
     settings: dict[str, Any] = {"space": SPACE, "budget": 2 * turns, "n0": turns + 10}
-    optimizer = nr.Optimizer(**settings)
-    study = nr.Study.open(folder / "study.sqlite", "speed", **settings)
+    optimizer = rl.Optimizer(**settings)
+    study = rl.Study.open(folder / "study.sqlite", "speed", **settings)
     runs: dict[str, Callable[[], float]] = {
         "in memory (`Optimizer`)": lambda: turn(optimizer),
         "SQLite (`Study`)": lambda: turn(study),
     }
     if options.postgres:
-        other = nr.Study.open(options.postgres, f"speed {uuid.uuid4().hex[:8]}", **settings)
+        other = rl.Study.open(options.postgres, f"speed {uuid.uuid4().hex[:8]}", **settings)
         runs["PostgreSQL (`Study`)"] = lambda: turn(other)
     if options.optuna:
         one, version = optuna_turn(options.optuna, f"sqlite:///{folder}/optuna.sqlite")
@@ -135,7 +135,7 @@ def compare(turns: int, options: argparse.Namespace, folder: Path) -> list[Times
 def replay(folder: Path) -> tuple[float, float]:
     """Wall and CPU seconds for opening a study of 2000 events in a fresh process."""
     path, trials = folder / "replay.sqlite", EVENTS // 2
-    with nr.Study.open(path, "replay", space=SPACE, budget=trials, n0=60) as study:
+    with rl.Study.open(path, "replay", space=SPACE, budget=trials, n0=60) as study:
         for trial in study:  # with the policy "eic" and its fits, as in life
             study.tell(trial, float(np.sin(7 * float(trial.params["x0"] or 0.0))))
     command = [sys.executable, "-c", REPLAY, str(path), str(trials)]

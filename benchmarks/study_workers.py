@@ -27,9 +27,9 @@ from typing import Any
 
 import numpy as np
 
-import noregret as nr
-from noregret.experiments.problems import PROBLEMS
-from noregret.experiments.runner import stamp
+import regretless as rl
+from regretless.experiments.problems import PROBLEMS
+from regretless.experiments.runner import stamp
 
 PROBLEM = PROBLEMS["hartmann-6"]
 PROCESSES = multiprocessing.get_context("spawn")  # as independent as on several machines
@@ -58,7 +58,7 @@ def value(number: int, params: dict[str, Any], seed: int) -> float:
 
 def work(storage: str, name: str, seed: int, pause: float, start: Any, done: Any) -> None:
     told = []
-    with nr.Study.open(storage, name) as study:
+    with rl.Study.open(storage, name) as study:
         start.wait()
         for trial in study:
             time.sleep(pause)
@@ -69,7 +69,7 @@ def work(storage: str, name: str, seed: int, pause: float, start: Any, done: Any
 
 
 def many(storage: str, name: str, trials: int, workers: int, seed: int, pause: float) -> Outcome:
-    with nr.Study.open(storage, name, space=PROBLEM.space(), budget=trials, seed=seed):
+    with rl.Study.open(storage, name, space=PROBLEM.space(), budget=trials, seed=seed):
         pass
     start, done = PROCESSES.Barrier(workers), PROCESSES.Queue()
     arguments = (storage, name, seed, pause, start, done)
@@ -80,7 +80,7 @@ def many(storage: str, name: str, trials: int, workers: int, seed: int, pause: f
     for process in processes:
         process.join()
     assert all(process.exitcode == 0 for process in processes)
-    with nr.Study.open(storage, name, read_only=True) as study:
+    with rl.Study.open(storage, name, read_only=True) as study:
         check(study, told, trials, seed)
         asked = study.trials
         took: timedelta = study.events()[-1].time - study.events()[1].time
@@ -95,7 +95,7 @@ def many(storage: str, name: str, trials: int, workers: int, seed: int, pause: f
     )
 
 
-def check(study: nr.Study, told: list[list[tuple[int, float]]], trials: int, seed: int) -> None:
+def check(study: rl.Study, told: list[list[tuple[int, float]]], trials: int, seed: int) -> None:
     """Nothing lost, doubled or mixed up."""
     acknowledged = [pair for worker in told for pair in worker]
     rows = study.history()
@@ -111,7 +111,7 @@ def check(study: nr.Study, told: list[list[tuple[int, float]]], trials: int, see
 
 @cache
 def sequential(trials: int, seed: int) -> float:
-    optimizer = nr.Optimizer(PROBLEM.space(), trials, seed=seed)
+    optimizer = rl.Optimizer(PROBLEM.space(), trials, seed=seed)
     for trial in optimizer:
         optimizer.tell(trial, value(trial.number, trial.params, seed))
     return sum(PROBLEM.regret(trial.params, 0.0) for trial in optimizer.trials)

@@ -37,12 +37,12 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter, ScalarFormatter
 from numpy.typing import NDArray
 
-from noregret import theory
-from noregret.experiments import rkhs
-from noregret.experiments.runner import stamp
-from noregret.kernels import SE, Kernel, Matern
-from noregret.optimizer import Optimizer
-from noregret.theory import noise_ratio, omega_scale, regret_bound
+from regretless import theory
+from regretless.experiments import rkhs
+from regretless.experiments.runner import stamp
+from regretless.kernels import SE, Kernel, Matern
+from regretless.optimizer import Optimizer
+from regretless.theory import noise_ratio, omega_scale, regret_bound
 
 Array = NDArray[np.float64]
 

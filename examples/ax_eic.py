@@ -14,7 +14,7 @@ from ax.generation_strategy.generation_node import GenerationStep
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.utils.common.logger import set_stderr_log_level
 
-from noregret.integrations.botorch import LogExpectedImprovementCost
+from regretless.integrations.botorch import LogExpectedImprovementCost
 
 BUDGET = 16
 

@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 from distributed import Client, Future, LocalCluster, as_completed
 
-import noregret as nr
+import regretless as rl
 
-SPACE = nr.Space(
+SPACE = rl.Space(
     {
-        "temperature": nr.Float(60.0, 120.0),
-        "pressure": nr.Float(1.0, 20.0, log=True),
-        "catalyst": nr.Categorical(["A", "B"]),
+        "temperature": rl.Float(60.0, 120.0),
+        "pressure": rl.Float(1.0, 20.0, log=True),
+        "catalyst": rl.Categorical(["A", "B"]),
     }
 )
 
@@ -41,16 +41,16 @@ def batch(number: int, params: dict[str, Any]) -> dict[str, Any]:
     return {"yield": float(best - 5 * np.hypot(*off) + noise), "worker": os.getpid()}
 
 
-def next_trials(study: nr.Study) -> Iterator[nr.Trial]:
+def next_trials(study: rl.Study) -> Iterator[rl.Trial]:
     """What an earlier run of this program left under way, then new ones."""
     yield from study.pending
     yield from study
 
 
-def run(client: Client, study: nr.Study, at_once: int) -> dict[int, int]:
+def run(client: Client, study: rl.Study, at_once: int) -> dict[int, int]:
     """Keep `at_once` trials under way until the budget is spent; returns who did how many."""
     trials = next_trials(study)
-    running: dict[str, nr.Trial] = {}
+    running: dict[str, rl.Trial] = {}
     done: dict[int, int] = {}
     results = as_completed()
 
@@ -85,7 +85,7 @@ def main() -> None:
     )
     with (
         Client(place) as client,
-        nr.Study.open(options.storage, options.study, space=SPACE, budget=options.budget) as study,
+        rl.Study.open(options.storage, options.study, space=SPACE, budget=options.budget) as study,
     ):
         done = run(client, study, options.workers)
         best = study.best()

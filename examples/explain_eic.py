@@ -10,10 +10,10 @@ import sys
 import numpy as np
 from matplotlib.figure import Figure
 
-import noregret as nr
-from noregret.plotting import plot_posterior
+import regretless as rl
+from regretless.plotting import plot_posterior
 
-SPACE = nr.Space({"price": nr.Float(1.0, 20.0)})
+SPACE = rl.Space({"price": rl.Float(1.0, 20.0)})
 
 
 def profit(price: float) -> float:
@@ -22,7 +22,7 @@ def profit(price: float) -> float:
 
 def main(path: str) -> None:
     rng = np.random.default_rng(3)
-    optimizer = nr.Optimizer(SPACE, budget=60, seed=2, policy="eic", design="sobol")
+    optimizer = rl.Optimizer(SPACE, budget=60, seed=2, policy="eic", design="sobol")
     figure = Figure(figsize=(12, 5.5), layout="constrained")
     axes = figure.subplots(2, 2, sharex=True, gridspec_kw={"height_ratios": [2, 1]})
     for column, week in enumerate((10, 57)):

@@ -3,7 +3,8 @@
 Every evaluation is a day on which 2,000 customers see one setting, and the click-through rate of
 that day is all that comes back.  `make run` tunes it from the command line,
 
-    noregret tune examples/live_demo.py --budget 120 --study recommender --storage live_demo.sqlite
+    regretless tune examples/live_demo.py --budget 120 --study recommender \
+        --storage live_demo.sqlite
 
 and then runs this file, which tells from the study's log what was tried and why, compares that with
 other ways to spend the same days, and writes live_demo.png.
@@ -15,18 +16,18 @@ import sys
 
 import numpy as np
 
-import noregret as nr
-from noregret.plotting import plot_decisions, plot_regret
+import regretless as rl
+from regretless.plotting import plot_decisions, plot_regret
 
 DAYS, CUSTOMERS, SEEDS = 120, 2000, 3
 STORAGE, STUDY = "live_demo.sqlite", "recommender"
 
-space = nr.Space(
+space = rl.Space(
     {
-        "ranker": nr.Categorical(["popular", "collaborative", "hybrid"]),
-        "half_life_days": nr.Float(0.5, 60.0, log=True),  # how fast old clicks are forgotten
-        "diversity": nr.Float(0.0, 1.0),  # share of the list that is not what you always click
-        "page_size": nr.Int(4, 40),
+        "ranker": rl.Categorical(["popular", "collaborative", "hybrid"]),
+        "half_life_days": rl.Float(0.5, 60.0, log=True),  # how fast old clicks are forgotten
+        "diversity": rl.Float(0.0, 1.0),  # share of the list that is not what you always click
+        "page_size": rl.Int(4, 40),
     }
 )
 TODAY = {"ranker": "popular", "half_life_days": 30.0, "diversity": 0.5, "page_size": 20}
@@ -39,7 +40,7 @@ _RANKERS = {
 }
 
 
-def click_rate(params: dict[str, nr.Scalar]) -> float:
+def click_rate(params: dict[str, rl.Scalar]) -> float:
     """The true click-through rate, which nobody gets to see."""
     top, half_life, diversity = _RANKERS[str(params["ranker"])]
     forgets = np.log(float(params["half_life_days"]) / half_life) / 1.2
@@ -53,7 +54,7 @@ def best_rate() -> float:
     return click_rate(top)
 
 
-def serve(params: dict[str, nr.Scalar], rng: np.random.Generator) -> float:
+def serve(params: dict[str, rl.Scalar], rng: np.random.Generator) -> float:
     """One day: the share of customers who clicked, in percent."""
     return 100.0 * rng.binomial(CUSTOMERS, click_rate(params)) / CUSTOMERS
 
@@ -61,24 +62,24 @@ def serve(params: dict[str, nr.Scalar], rng: np.random.Generator) -> float:
 _customers_of_today = np.random.default_rng([0, 1])
 
 
-def objective(params: dict[str, nr.Scalar]) -> float:
-    """What `noregret tune` calls: one day with this setting."""
+def objective(params: dict[str, rl.Scalar]) -> float:
+    """What `regretless tune` calls: one day with this setting."""
     return serve(params, _customers_of_today)
 
 
-def run(policy: str | nr.Policy, seed: int) -> nr.Optimizer:
+def run(policy: str | rl.Policy, seed: int) -> rl.Optimizer:
     rng = np.random.default_rng([seed, 1])
-    found = nr.maximize(lambda params: serve(params, rng), space, DAYS, policy=policy, seed=seed)
+    found = rl.maximize(lambda params: serve(params, rng), space, DAYS, policy=policy, seed=seed)
     return found.optimizer
 
 
-def regret(tuned: nr.Optimizer) -> np.ndarray:
+def regret(tuned: rl.Optimizer) -> np.ndarray:
     """Clicks lost each day against the best setting."""
     rates = np.array([click_rate(trial.params) for trial in tuned.trials])
     return CUSTOMERS * (best_rate() - rates)
 
 
-def show(tuned: nr.Optimizer) -> None:
+def show(tuned: rl.Optimizer) -> None:
     print("\nWhat was tried, and why (day by day, shortened):")
     rows = tuned.history()
     for row in [*rows[:4], *rows[10:60:7], *rows[-2:]]:
@@ -97,12 +98,12 @@ def show(tuned: nr.Optimizer) -> None:
     )
 
 
-def compare(first: nr.Optimizer) -> dict[str, np.ndarray]:
+def compare(first: rl.Optimizer) -> dict[str, np.ndarray]:
     """Clicks lost under other ways to spend the same days."""
-    rivals: dict[str, str | nr.Policy] = {
-        "noregret": "ids",
+    rivals: dict[str, str | rl.Policy] = {
+        "regretless": "ids",
         "GP-UCB": "gp-ucb",
-        "explore 20 %, then commit": nr.ExploreThenCommit(0.2),
+        "explore 20 %, then commit": rl.ExploreThenCommit(0.2),
         "random search": "random",
     }
     lost: dict[str, list[np.ndarray]] = {name: [] for name in rivals}
@@ -110,7 +111,7 @@ def compare(first: nr.Optimizer) -> dict[str, np.ndarray]:
     for done, (name, seed) in enumerate((n, s) for n in rivals for s in range(SEEDS)):
         sys.stderr.write(f"\rcomparing: {done + 1}/{total} runs ")
         sys.stderr.flush()
-        tuned = first if (name, seed) == ("noregret", 0) else run(rivals[name], seed)
+        tuned = first if (name, seed) == ("regretless", 0) else run(rivals[name], seed)
         lost[name].append(regret(tuned))
     sys.stderr.write("\n")
     curves = {name: np.array(runs) for name, runs in lost.items()}
@@ -120,7 +121,7 @@ def compare(first: nr.Optimizer) -> dict[str, np.ndarray]:
 
 
 def main() -> None:
-    with nr.Study.open(STORAGE, STUDY, read_only=True) as study:
+    with rl.Study.open(STORAGE, STUDY, read_only=True) as study:
         first = study.snapshot().optimizer
     show(first)
     curves = compare(first)

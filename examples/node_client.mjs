@@ -1,15 +1,15 @@
 // Tune a system from Node, over HTTP. No packages: Node 18 or newer brings all that is needed.
 //
-//     noregret serve --storage checkout.sqlite            # in another terminal
+//     regretless serve --storage checkout.sqlite            # in another terminal
 //     node examples/node_client.mjs 30                    # trials; again to go on
 //
-// NOREGRET_URL (default http://127.0.0.1:8080) says where the service is, and NOREGRET_TOKEN holds
+// REGRETLESS_URL (default http://127.0.0.1:8080) says where the service is, and REGRETLESS_TOKEN holds
 // a token if it wants one. Start it several times at once: they share the study.
 
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const URL_OF_SERVICE = process.env.NOREGRET_URL ?? "http://127.0.0.1:8080";
+const URL_OF_SERVICE = process.env.REGRETLESS_URL ?? "http://127.0.0.1:8080";
 const PATIENCE_MS = 60_000;
 
 const AGAIN = [408, 429, 502, 503, 504]; // statuses that are worth another try
@@ -27,7 +27,7 @@ async function send(method, path, headers, body) {
 /** Without an answer it is sent again with the same key, so that it counts once. */
 async function call(method, path, body) {
   const headers = { "Content-Type": "application/json", "Idempotency-Key": randomUUID() };
-  if (process.env.NOREGRET_TOKEN) headers.Authorization = `Bearer ${process.env.NOREGRET_TOKEN}`;
+  if (process.env.REGRETLESS_TOKEN) headers.Authorization = `Bearer ${process.env.REGRETLESS_TOKEN}`;
   const deadline = Date.now() + PATIENCE_MS;
   for (let pause = 100; ; pause = Math.min(2 * pause, 2000)) {
     try {

@@ -17,7 +17,7 @@ import time
 import numpy as np
 from live_demo import CUSTOMERS, TODAY, click_rate, space
 
-from noregret.client import Client, RemoteStudy
+from regretless.client import Client, RemoteStudy
 
 STUDY, DAYS = "recommender", 200
 
@@ -55,7 +55,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         storage = f"{folder}/demo.sqlite"
-        command = [sys.executable, "-m", "noregret", "serve", "--storage", storage]
+        command = [sys.executable, "-m", "regretless", "serve", "--storage", storage]
         service = subprocess.Popen(
             [*command, "--port", str(options.port)],
             stdout=subprocess.PIPE,

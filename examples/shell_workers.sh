@@ -2,10 +2,10 @@
 # Independent workers that share a study on PostgreSQL, and need nothing but a shell.
 #
 #     pip install '.[cli,studies]'    # in a checkout
-#     export NOREGRET_STORAGE=postgresql://user@host/database
+#     export REGRETLESS_STORAGE=postgresql://user@host/database
 #     examples/shell_workers.sh create          # once
 #     examples/shell_workers.sh work            # on as many machines, and as often, as you like
-#     noregret show cache                       # at any time, from anywhere
+#     regretless show cache                       # at any time, from anywhere
 #
 # A worker asks with a key. If it does not hear the answer (the network, the server), it asks again
 # with the same key and gets the same trial; to tell twice is harmless, too. So nothing is lost and
@@ -46,18 +46,18 @@ work() {
     me=$(od -An -N8 -tx8 /dev/urandom | tr -d ' ')   # no other worker, ever, has this name
     while true; do
         round=$((round + 1))
-        answer=$(insist noregret ask "$STUDY" --within-budget --shell --key "$me-$round")
+        answer=$(insist regretless ask "$STUDY" --within-budget --shell --key "$me-$round")
         code=$?
         [ "$code" -eq 5 ] && return 0
         [ "$code" -eq 0 ] || return "$code"
         eval "$answer"   # sets trial, params_size_mb and params_policy
-        insist noregret tell "$STUDY" "$trial" \
+        insist regretless tell "$STUDY" "$trial" \
             "$(measure "$trial" "$params_size_mb" "$params_policy")" || return
     done
 }
 
 case "${1:-}" in
-    create) noregret create "$STUDY" --space "$SPACE" --budget "$BUDGET" ;;
+    create) regretless create "$STUDY" --space "$SPACE" --budget "$BUDGET" ;;
     work) work ;;
     *) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

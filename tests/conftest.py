@@ -105,7 +105,7 @@ def postgres() -> Iterator[PostgresServer]:
     if programs is None:
         pytest.skip("no PostgreSQL server programs (initdb, pg_ctl) on this machine")
     # Not pytest's own directory: another system user may not look into it.
-    home = Path(tempfile.mkdtemp(prefix="noregret-postgres-"))
+    home = Path(tempfile.mkdtemp(prefix="regretless-postgres-"))
     try:
         server = PostgresServer.create(programs, home)
         server.start()

@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from noregret.composites import Product
-from noregret.kernels import SE, Hamming, Kernel, Matern
+from regretless.composites import Product
+from regretless.kernels import SE, Hamming, Kernel, Matern
 
 Array = NDArray[np.float64]
 

@@ -16,14 +16,14 @@ from typing import Any
 
 
 class Service:
-    """`noregret serve` on a port that stays the same, to be killed and started again."""
+    """`regretless serve` on a port that stays the same, to be killed and started again."""
 
     def __init__(
         self,
         storage: str,
         *options: str,
         folder: Path,
-        program: tuple[str, ...] = ("-m", "noregret"),
+        program: tuple[str, ...] = ("-m", "regretless"),
     ) -> None:
         self.storage, self.options, self.folder, self.program = storage, options, folder, program
         with socket.socket() as probe:

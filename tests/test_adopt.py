@@ -2,13 +2,13 @@
 
 import pytest
 
-import noregret as nr
+import regretless as rl
 
-SPACE = nr.Space({"x": nr.Float(0.0, 1.0)})
+SPACE = rl.Space({"x": rl.Float(0.0, 1.0)})
 
 
 def test_an_adopted_trial_costs_budget_and_is_waited_for() -> None:
-    opt = nr.Optimizer(SPACE, 10)
+    opt = rl.Optimizer(SPACE, 10)
     trial = opt.adopt({"x": 0.25})
     assert (trial.number, trial.params) == (0, {"x": 0.25})
     assert opt.remaining == 9
@@ -19,7 +19,7 @@ def test_an_adopted_trial_costs_budget_and_is_waited_for() -> None:
 
 
 def test_adopted_trials_count_towards_the_start() -> None:
-    opt = nr.Optimizer(SPACE, 20, n0=4)
+    opt = rl.Optimizer(SPACE, 20, n0=4)
     for x in (0.2, 0.4, 0.4, 0.8):
         opt.tell(opt.adopt({"x": x}), -x)
     reasons = []
@@ -31,24 +31,24 @@ def test_adopted_trials_count_towards_the_start() -> None:
 
 
 def test_the_decision_of_another_process_is_kept() -> None:
-    there, here = nr.Optimizer(SPACE, 10, seed=1), nr.Optimizer(SPACE, 10, seed=2)
+    there, here = rl.Optimizer(SPACE, 10, seed=1), rl.Optimizer(SPACE, 10, seed=2)
     asked = there.ask()
     assert here.adopt(asked.params, asked.decision) == asked
 
 
 def test_adopted_trials_survive_a_restart() -> None:
-    opt = nr.Optimizer(SPACE, 10, n0=2)
+    opt = rl.Optimizer(SPACE, 10, n0=2)
     for x in (0.1, 0.5, 0.9):
         opt.tell(opt.adopt({"x": x}), -x * x)
     opt.adopt({"x": 0.3})
-    again = nr.Optimizer.from_json(opt.to_json())
+    again = rl.Optimizer.from_json(opt.to_json())
     assert again.trials == opt.trials
     assert again.ask() == opt.ask()
 
 
 def test_a_point_outside_is_refused() -> None:
-    opt = nr.Optimizer(SPACE, 10)
-    with pytest.raises(nr.SpaceError, match=r"x: must be a number in \[0.0, 1.0\], got 3"):
+    opt = rl.Optimizer(SPACE, 10)
+    with pytest.raises(rl.SpaceError, match=r"x: must be a number in \[0.0, 1.0\], got 3"):
         opt.adopt({"x": 3})
     assert opt.asked == 0
 
@@ -56,9 +56,9 @@ def test_a_point_outside_is_refused() -> None:
 @pytest.mark.parametrize("verb", ["adopt", "observe"])
 def test_a_given_point_comes_back_to_the_last_digit(verb: str) -> None:
     x = 0.5488135039273248  # which the unit cube of this space does not hold
-    space = nr.Space({"x": nr.Float(-3.0, 1.0)})
+    space = rl.Space({"x": rl.Float(-3.0, 1.0)})
     assert space.decode(space.encode({"x": x})) != {"x": x}
-    opt = nr.Optimizer(space, 12, n0=1)
+    opt = rl.Optimizer(space, 12, n0=1)
     if verb == "adopt":
         opt.tell(opt.adopt({"x": x}), 10.0)
     else:
@@ -67,4 +67,4 @@ def test_a_given_point_comes_back_to_the_last_digit(verb: str) -> None:
         opt.tell(trial, -20.0 * abs(trial.params["x"] - x) if trial.params["x"] != x else 10.0)
     assert opt.best().params == {"x": x}
     assert {"x": x} in [trial.params for trial in opt.trials[1:]]
-    assert nr.Optimizer.from_json(opt.to_json()).best().params == {"x": x}
+    assert rl.Optimizer.from_json(opt.to_json()).best().params == {"x": x}

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-import noregret as nr
-from noregret import tuning
-from noregret.cli import main
-from noregret.report import age
-from noregret.tuning import load
+import regretless as rl
+from regretless import tuning
+from regretless.cli import main
+from regretless.report import age
+from regretless.tuning import load
 
 SPACE = {
     "parameters": [
@@ -30,9 +30,9 @@ SPACE = {
     ]
 }
 TASK = """
-import noregret as nr
+import regretless as rl
 
-space = nr.Space({"x": nr.Float(0.0, 1.0), "n": nr.Int(1, 4)})
+space = rl.Space({"x": rl.Float(0.0, 1.0), "n": rl.Int(1, 4)})
 
 
 def objective(params):
@@ -52,14 +52,14 @@ def broken(params):
 def shell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Any:
-    """Run `noregret …` in a folder of its own; in this process, since imports are what costs."""
+    """Run `regretless …` in a folder of its own; in this process, since imports are what costs."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("NOREGRET_STORAGE", raising=False)
+    monkeypatch.delenv("REGRETLESS_STORAGE", raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "200")
 
     def run(*words: object, code: int = 0) -> str:
-        monkeypatch.setattr(sys, "argv", ["noregret", *map(str, words)])
+        monkeypatch.setattr(sys, "argv", ["regretless", *map(str, words)])
         left = 0
         try:
             main()
@@ -159,7 +159,7 @@ def test_errors_are_one_line_with_a_code(
     shell("ask", study)
     text = shell(*words, code=code)
     assert said in text
-    assert text.startswith("noregret: ")
+    assert text.startswith("regretless: ")
 
 
 def test_plots(shell: Any, study: str, tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_tune_with_several_jobs(shell: Any, tmp_path: Path) -> None:
 def test_a_failing_objective_is_shown_and_its_trial_given_up(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(TASK)
     done = subprocess.run(
-        [sys.executable, "-m", "noregret.cli", "tune", "job.py:broken", "--budget", "4"],
+        [sys.executable, "-m", "regretless.cli", "tune", "job.py:broken", "--budget", "4"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -207,12 +207,12 @@ def test_a_failing_objective_is_shown_and_its_trial_given_up(tmp_path: Path) -> 
 
 
 def test_the_console_script(tmp_path: Path) -> None:
-    script = Path(sys.executable).parent / "noregret"
+    script = Path(sys.executable).parent / "regretless"
     told = subprocess.run([script, "version"], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == nr.__version__
+    assert told.stdout.strip() == rl.__version__
     wrong = subprocess.run([script, "ask", "s"], cwd=tmp_path, capture_output=True, text=True)
     assert wrong.returncode == 6
-    assert wrong.stderr.startswith("noregret: ")
+    assert wrong.stderr.startswith("regretless: ")
     assert not list(tmp_path.iterdir())  # looking for a study makes none
 
 
@@ -241,7 +241,7 @@ def test_the_report(shell: Any, study: str) -> None:
     shell("abandon", study, 1)
     shell("extend", study, 8)
     report = shell("show", study)
-    assert "s in noregret.sqlite: maximize with ids, asked 3 of 8" in report
+    assert "s in regretless.sqlite: maximize with ids, asked 3 of 8" in report
     assert "(1 observed, 1 told, 1 abandoned, 1 pending), last event 0 s ago" in report
     assert "price so far: " in report
     assert "lost in 1 trials" in report
@@ -269,8 +269,8 @@ def test_ages(time: float, words: str) -> None:
 
 def test_what_a_dead_worker_left_is_done_again(shell: Any, tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(TASK)
-    space = nr.Space({"x": nr.Float(0.0, 1.0), "n": nr.Int(1, 4)})
-    with nr.Study.open("noregret.sqlite", "job", space=space, budget=5) as study:
+    space = rl.Space({"x": rl.Float(0.0, 1.0), "n": rl.Int(1, 4)})
+    with rl.Study.open("regretless.sqlite", "job", space=space, budget=5) as study:
         study.ask(2)
     shell("tune", "job.py")
     assert "2 pending" in shell("show", "job")
@@ -280,8 +280,8 @@ def test_what_a_dead_worker_left_is_done_again(shell: Any, tmp_path: Path) -> No
 
 SLOW = """
 import time
-import noregret as nr
-space = nr.Space({"x": nr.Float(0.0, 1.0)})
+import regretless as rl
+space = rl.Space({"x": rl.Float(0.0, 1.0)})
 def objective(params):
     open(f"started-{params['x']}", "w").close()
     time.sleep(60)
@@ -294,7 +294,7 @@ def test_ctrl_c_gives_up_what_was_under_way(shell: Any, tmp_path: Path, jobs: in
     (tmp_path / "job.py").write_text(SLOW)
     words = ["tune", "job.py", "--budget", "9", "--jobs", str(jobs)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "noregret", *words],
+        [sys.executable, "-m", "regretless", *words],
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -312,7 +312,7 @@ def test_ctrl_c_gives_up_what_was_under_way(shell: Any, tmp_path: Path, jobs: in
 def test_a_reader_that_has_seen_enough(shell: Any, study: str) -> None:
     for _ in range(3):
         shell("ask", study, "-n", 20)
-    command = f"{sys.executable} -m noregret log s --json | head -n 1"
+    command = f"{sys.executable} -m regretless log s --json | head -n 1"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
     assert json.loads(done.stdout)["kind"] == "created"
     assert done.stderr == ""
@@ -325,7 +325,7 @@ def test_a_reader_that_has_gone(shell: Any, study: str, words: list[str]) -> Non
     reader, writer = os.pipe()
     os.close(reader)
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    command = [sys.executable, "-m", "noregret", *words]
+    command = [sys.executable, "-m", "regretless", *words]
     done = subprocess.run(
         command, stdout=writer, stderr=subprocess.PIPE, env=buffered, timeout=60, check=False
     )
@@ -336,14 +336,14 @@ def test_a_reader_that_has_gone(shell: Any, study: str, words: list[str]) -> Non
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device on this system")
 def test_a_disk_that_is_full(shell: Any, study: str) -> None:
     shell("ask", study)
-    command = [sys.executable, "-m", "noregret", "export", "s"]
+    command = [sys.executable, "-m", "regretless", "export", "s"]
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             command, stdout=full, stderr=subprocess.PIPE, text=True, env=buffered, check=False
         )
     assert done.returncode == 2
-    assert done.stderr.startswith("noregret: output: can't write to stdout: No space left")
+    assert done.stderr.startswith("regretless: output: can't write to stdout: No space left")
     assert done.stderr.count("\n") == 1
     shell("export", study, "-o", "/dev/full", code=2)
 
@@ -352,7 +352,7 @@ def test_what_a_terminal_can_t_show_is_spelt_out(shell: Any, study: str) -> None
     shell("observe", study, '{"x": 0.5, "kind": "a"}', 1.0)
     shell("create", "ä±", "--space", json.dumps(SPACE), "--budget", 6)
     poor = os.environ | {"PYTHONIOENCODING": "ascii"}
-    command = [sys.executable, "-m", "noregret", "studies"]
+    command = [sys.executable, "-m", "regretless", "studies"]
     done = subprocess.run(command, capture_output=True, text=True, env=poor, check=True)
     assert "\\xe4\\xb1" in done.stdout
 
@@ -364,7 +364,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 
-import noregret as nr
+import regretless as rl
 
 
 @dataclass
@@ -372,7 +372,7 @@ class Plan:
     x: float
 
 
-space = nr.Space({"x": nr.Float(0.0, 1.0)})
+space = rl.Space({"x": rl.Float(0.0, 1.0)})
 
 
 def work(plan: Plan) -> float:
@@ -423,10 +423,10 @@ def test_no_result_yet_is_not_a_wrong_value(shell: Any) -> None:
 
 
 def test_without_typer_the_command_says_what_to_install() -> None:
-    code = "import sys; sys.modules['typer'] = None; import noregret.cli"
+    code = "import sys; sys.modules['typer'] = None; import regretless.cli"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 7
-    assert done.stderr == "noregret: typer is not installed; run: pip install 'noregret[cli]'\n"
+    assert done.stderr == "regretless: typer is not installed; run: pip install 'regretless[cli]'\n"
 
 
 # --- calls that cannot be right -------------------------------------------------------------------
@@ -451,7 +451,7 @@ def test_what_is_no_number_is_named_in_one_line(
 
 
 def test_without_a_command_the_help_is_all(shell: Any) -> None:
-    assert "noregret:" not in shell(code=2)
+    assert "regretless:" not in shell(code=2)
 
 
 def test_adopt(shell: Any) -> None:
@@ -508,25 +508,25 @@ def test_what_is_no_file(shell: Any, tmp_path: Path) -> None:
 
 @pytest.fixture
 def task() -> tuning.Task:
-    space = nr.Space({"x": nr.Float(0.0, 1.0)})
+    space = rl.Space({"x": rl.Float(0.0, 1.0)})
     return tuning.Task(Path("job.py"), "objective", space, lambda params: 42.0, None)
 
 
 @pytest.fixture
-def opened(tmp_path: Path, task: tuning.Task) -> Iterator[nr.Study]:
-    with nr.Study.open(tmp_path / "s.db", "s", space=task.space, budget=3) as study:
+def opened(tmp_path: Path, task: tuning.Task) -> Iterator[rl.Study]:
+    with rl.Study.open(tmp_path / "s.db", "s", space=task.space, budget=3) as study:
         yield study
 
 
 def test_a_result_waits_for_a_storage_that_is_away(
-    task: tuning.Task, opened: nr.Study, monkeypatch: pytest.MonkeyPatch
+    task: tuning.Task, opened: rl.Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tuning.time, "sleep", lambda seconds: None)
     tell, failures = opened.tell, iter([True, True, False, False, False])
 
     def away(trial: Any, value: float) -> None:
         if next(failures):
-            raise nr.StorageError("s.db: database is locked")
+            raise rl.StorageError("s.db: database is locked")
         tell(trial, value)
 
     monkeypatch.setattr(opened, "tell", away)
@@ -535,22 +535,22 @@ def test_a_result_waits_for_a_storage_that_is_away(
 
 
 def test_a_result_that_can_t_be_stored_is_handed_back(
-    task: tuning.Task, opened: nr.Study, monkeypatch: pytest.MonkeyPatch
+    task: tuning.Task, opened: rl.Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tuning, "STORAGE_PATIENCE", -1.0)
 
     def away(trial: Any, value: float) -> None:
-        raise nr.StorageError("s.db: database is locked")
+        raise rl.StorageError("s.db: database is locked")
 
     monkeypatch.setattr(opened, "tell", away)
-    with pytest.raises(nr.StorageError, match=r"locked: trial 0 is pending, .* 42\.0, is yours"):
+    with pytest.raises(rl.StorageError, match=r"locked: trial 0 is pending, .* 42\.0, is yours"):
         tuning.work(task, opened, opened)
     assert [trial.number for trial in opened.pending] == [0]  # not abandoned
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_ctrl_c_around_the_end_of_a_trial(
-    task: tuning.Task, opened: nr.Study, monkeypatch: pytest.MonkeyPatch, when: str
+    task: tuning.Task, opened: rl.Study, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     tell, calls = opened.tell, []
 
@@ -567,7 +567,7 @@ def test_ctrl_c_around_the_end_of_a_trial(
     assert [(row.status, row.value) for row in opened.history()] == [("told", 42.0)]
 
 
-def test_a_result_that_is_no_number_gives_the_trial_up(task: tuning.Task, opened: nr.Study) -> None:
-    with pytest.raises(nr.DataError, match="nan"):
+def test_a_result_that_is_no_number_gives_the_trial_up(task: tuning.Task, opened: rl.Study) -> None:
+    with pytest.raises(rl.DataError, match="nan"):
         tuning.work(replace(task, objective=lambda params: float("nan")), opened, opened)
     assert [row.status for row in opened.history()] == ["abandoned"]

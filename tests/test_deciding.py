@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import noregret as nr
-from noregret.deciding import Situation
-from noregret.gp import GP
+import regretless as rl
+from regretless.deciding import Situation
+from regretless.gp import GP
 
 Array = NDArray[np.float64]
-PLANE = nr.Space({"x": nr.Float(0.0, 1.0), "y": nr.Float(0.0, 1.0)})
+PLANE = rl.Space({"x": rl.Float(0.0, 1.0), "y": rl.Float(0.0, 1.0)})
 
 
 def situation(waiting: list[Array]) -> Situation:
     """Twelve results, and these points under way."""
-    opt = nr.Optimizer(PLANE, 100, n0=12, seed=3)
+    opt = rl.Optimizer(PLANE, 100, n0=12, seed=3)
     rng = np.random.default_rng(3)
     for trial in opt.ask(12):
         x = PLANE.encode(trial.params)
@@ -40,7 +40,7 @@ def test_a_decision_leaves_nothing_to_collect(policy: str) -> None:
             type(each) is GP for each in gc.get_objects()
         )  # a look at more would wake others
 
-    opt = nr.Optimizer(PLANE, 40, policy=policy)
+    opt = rl.Optimizer(PLANE, 40, policy=policy)
     gc.collect()
     before = posteriors()
     gc.disable()

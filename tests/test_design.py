@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noregret import Categorical, ConfigError, Float, Int, Ordinal, Space
-from noregret.design import (
+from regretless import Categorical, ConfigError, Float, Int, Ordinal, Space
+from regretless.design import (
     budget_levels,
     centred_grid,
     choices_first,

@@ -4,10 +4,10 @@ import pickle
 
 import pytest
 
-from noregret import errors
+from regretless import errors
 
 CODES = {
-    errors.NoRegretError: (1, 500),
+    errors.RegretlessError: (1, 500),
     errors.SpaceError: (2, 422),
     errors.ConfigError: (2, 422),
     errors.DataError: (3, 422),
@@ -30,20 +30,20 @@ def test_every_error_is_listed_here() -> None:
 @pytest.mark.parametrize(
     ("error", "codes"), CODES.items(), ids=lambda c: getattr(c, "__name__", "")
 )
-def test_codes(error: type[errors.NoRegretError], codes: tuple[int, int]) -> None:
+def test_codes(error: type[errors.RegretlessError], codes: tuple[int, int]) -> None:
     assert (error.exit_code, error.http_status) == codes
-    assert issubclass(error, errors.NoRegretError)
+    assert issubclass(error, errors.RegretlessError)
 
 
 @pytest.mark.parametrize("error", [errors.SpaceError, errors.ConfigError, errors.DataError])
-def test_bad_values_are_value_errors(error: type[errors.NoRegretError]) -> None:
+def test_bad_values_are_value_errors(error: type[errors.RegretlessError]) -> None:
     with pytest.raises(ValueError, match="dose"):
         raise error("dose: got nan")
 
 
 def test_missing_extra_prints_the_pip_line() -> None:
     error = errors.MissingExtraError("cli", "typer")
-    assert str(error) == "typer is not installed; run: pip install 'noregret[cli]'"
+    assert str(error) == "typer is not installed; run: pip install 'regretless[cli]'"
     assert isinstance(error, ImportError)
     assert (error.extra, error.module) == ("cli", "typer")
 
@@ -51,7 +51,7 @@ def test_missing_extra_prints_the_pip_line() -> None:
 @pytest.mark.parametrize(
     "error", [errors.SpaceError("dose: no"), errors.MissingExtraError("plot", "matplotlib")]
 )
-def test_errors_cross_a_process_boundary(error: errors.NoRegretError) -> None:
+def test_errors_cross_a_process_boundary(error: errors.RegretlessError) -> None:
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is type(error)
     assert str(copy) == str(error)

@@ -19,21 +19,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from noregret.errors import ConfigError, MissingExtraError, StorageError
-from noregret.experiments import progress as progress_module
-from noregret.experiments import records
-from noregret.experiments.__main__ import main
-from noregret.experiments.analyse import Results, interval, paired
-from noregret.experiments.claims import ENOUGH, agreement, claims
-from noregret.experiments.command import reproduce
-from noregret.experiments.problems import PROBLEMS, Problem
-from noregret.experiments.progress import progress
-from noregret.experiments.records import UNIT, Record, Stamp, append, compact, quantised, read
-from noregret.experiments.report import ABLATIONS, CANDIDATES, write_report
-from noregret.experiments.runner import evaluations, run, run_all
-from noregret.experiments.specs import FIGURES, FUNCTIONS, MAIN, SETTINGS, RunSpec, specs
-from noregret.fit import Model
-from noregret.policies import EI, EIC, GPUCB
+from regretless.errors import ConfigError, MissingExtraError, StorageError
+from regretless.experiments import progress as progress_module
+from regretless.experiments import records
+from regretless.experiments.__main__ import main
+from regretless.experiments.analyse import Results, interval, paired
+from regretless.experiments.claims import ENOUGH, agreement, claims
+from regretless.experiments.command import reproduce
+from regretless.experiments.problems import PROBLEMS, Problem
+from regretless.experiments.progress import progress
+from regretless.experiments.records import UNIT, Record, Stamp, append, compact, quantised, read
+from regretless.experiments.report import ABLATIONS, CANDIDATES, write_report
+from regretless.experiments.runner import evaluations, run, run_all
+from regretless.experiments.specs import FIGURES, FUNCTIONS, MAIN, SETTINGS, RunSpec, specs
+from regretless.fit import Model
+from regretless.policies import EI, EIC, GPUCB
 
 STAMP = Stamp("0.1.0", "abc", "012345", "3.11", "2.0", "1.13")
 
@@ -251,7 +251,7 @@ def test_a_crash_is_a_record_and_stays_one(tmp_path: Path) -> None:
 
 def test_a_missing_package_is_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "threadpoolctl", None)
-    with pytest.raises(MissingExtraError, match=r"noregret\[experiments\]"):
+    with pytest.raises(MissingExtraError, match=r"regretless\[experiments\]"):
         run(small()[0])
 
 
@@ -296,7 +296,7 @@ def test_a_missing_backend_says_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str, module: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError, match=rf"pip install 'noregret\[{backend}\]'"):
+    with pytest.raises(MissingExtraError, match=rf"pip install 'regretless\[{backend}\]'"):
         run_all(small(), tmp_path, backend=backend)
 
 
@@ -306,7 +306,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_table(tmp_path: Path) -> No
     arguments = ["fig2", "--smoke", "--functions", "schwefel-2", "--policies", "eic,ei"]
     arguments += ["--trials", str(trials), "--jobs", "2"]
     arguments += ["--records", str(killed), "--page", str(killed / "page.md")]
-    command = [sys.executable, "-m", "noregret.experiments", *arguments]
+    command = [sys.executable, "-m", "regretless.experiments", *arguments]
     runner = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
     try:
         wait_for(lambda: len(read(killed)) >= 2)

@@ -12,15 +12,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-import noregret.fit as fitting
+import regretless.fit as fitting
 from hard_cases import LAYOUTS, OUTCOMES, hard_data, layout, outcome, strict
-from noregret.composites import Product, Sum
-from noregret.errors import ConfigError
-from noregret.fit import Fit, Model, fit, refit_due, widened
-from noregret.gp import GP, Data, Hyper, evidence, evidence_value
-from noregret.kernels import SE, Hamming, Kernel, Matern, Radial, Rippled
-from noregret.numerics import NotPositiveDefinite
 from oracles import apart, slopes
+from regretless.composites import Product, Sum
+from regretless.errors import ConfigError
+from regretless.fit import Fit, Model, fit, refit_due, widened
+from regretless.gp import GP, Data, Hyper, evidence, evidence_value
+from regretless.kernels import SE, Hamming, Kernel, Matern, Radial, Rippled
+from regretless.numerics import NotPositiveDefinite
 
 Array = NDArray[np.float64]
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hard_cases import hard_data, kernel_for, strict
-from noregret.composites import Product
-from noregret.gp import GP, Data, Hyper, evidence, evidence_value
-from noregret.kernels import SE, Hamming, Kernel, Matern
 from oracles import DenseGP, Observation, apart, slopes
+from regretless.composites import Product
+from regretless.gp import GP, Data, Hyper, evidence, evidence_value
+from regretless.kernels import SE, Hamming, Kernel, Matern
 
 Array = NDArray[np.float64]
 

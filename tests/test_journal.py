@@ -22,13 +22,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import PASSWORD, PostgresServer
-from noregret.errors import ConfigError, DataError, StorageError
+from regretless.errors import ConfigError, DataError, StorageError
 
 sa = pytest.importorskip("sqlalchemy")
 
-from noregret import databases  # noqa: E402
-from noregret import journal as journal_module  # noqa: E402
-from noregret.journal import CorruptJournalError, Event, Journal, StaleError  # noqa: E402
+from regretless import databases  # noqa: E402
+from regretless import journal as journal_module  # noqa: E402
+from regretless.journal import CorruptJournalError, Event, Journal, StaleError  # noqa: E402
 
 # Forked, so that a process is there in milliseconds; each opens a journal of its own.
 PROCESSES: Any = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
@@ -480,7 +480,7 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
 def test_somebody_elses_database(tmp_path: Path) -> None:
     path = tmp_path / "music.db"
     sql(str(path), "CREATE TABLE albums (title TEXT)")
-    refuse_and_leave(path, "not a noregret journal .its tables: albums")
+    refuse_and_leave(path, "not a regretless journal .its tables: albums")
 
 
 def test_a_log_without_its_database(tmp_path: Path) -> None:
@@ -494,24 +494,30 @@ def test_a_log_without_its_database(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("meddle", "complaint"),
     [
-        ("ALTER TABLE noregret_events RENAME COLUMN body TO content", "it has the columns content"),
-        ("DELETE FROM noregret_events WHERE seq = 0", "no header row"),
-        ("UPDATE noregret_events SET version = 7 WHERE seq = 0", "schema version 7"),
+        (
+            "ALTER TABLE regretless_events RENAME COLUMN body TO content",
+            "it has the columns content",
+        ),
+        ("DELETE FROM regretless_events WHERE seq = 0", "no header row"),
+        ("UPDATE regretless_events SET version = 7 WHERE seq = 0", "schema version 7"),
     ],
 )
 def test_a_foreign_or_newer_table(storage: str, meddle: str, complaint: str) -> None:
     Journal.open(storage).close()
     sql(storage, meddle)
-    rows = sql(storage, "SELECT * FROM noregret_events")
+    rows = sql(storage, "SELECT * FROM regretless_events")
     with pytest.raises(CorruptJournalError, match=complaint):
         Journal.open(storage)
-    assert sql(storage, "SELECT * FROM noregret_events") == rows
+    assert sql(storage, "SELECT * FROM regretless_events") == rows
 
 
 @pytest.mark.parametrize(
     ("meddle", "complaint"),
     [
-        ("SET version = 9", "version 9 of 'told'; this release of noregret reads up to version 1"),
+        (
+            "SET version = 9",
+            "version 9 of 'told'; this release of regretless reads up to version 1",
+        ),
         ("SET version = 0", "version 0"),
         ("""SET body = '{"value": 1'""", "'told' is not valid: Expecting"),
         ("""SET body = '{"value": NaN}'""", "NaN is not a finite number"),
@@ -526,7 +532,7 @@ def test_an_edited_event(storage: str, meddle: str, complaint: str) -> None:
     with Journal.open(storage) as journal:
         for n in range(3):
             journal.append("s", "told", {"n": n})
-        sql(storage, f"UPDATE noregret_events {meddle} WHERE study = 's' AND seq = 2")
+        sql(storage, f"UPDATE regretless_events {meddle} WHERE study = 's' AND seq = 2")
         with pytest.raises(CorruptJournalError, match="study 's', event 2: ") as raised:
             journal.read("s")
         assert complaint in str(raised.value)
@@ -543,7 +549,7 @@ def test_an_edited_type(tmp_path: Path) -> None:
         for column, value in ("body", b"\xff\xfe"), ("body", 5), ("time", 5), ("version", "one"):
             study = f"{column} {value!r}"
             journal.append(study, "told", {})
-            sql(path, f"UPDATE noregret_events SET {column} = ? WHERE study = ?", value, study)
+            sql(path, f"UPDATE regretless_events SET {column} = ? WHERE study = ?", value, study)
             with pytest.raises(CorruptJournalError, match="event 1: "):
                 journal.read(study)
         with pytest.raises(CorruptJournalError, match="isoformat"):
@@ -553,7 +559,7 @@ def test_an_edited_type(tmp_path: Path) -> None:
 def test_a_journal_older_than_what_was_read(journal: Journal, storage: str) -> None:
     for n in range(3):
         journal.append("s", "n", {"n": n})
-    sql(storage, "DELETE FROM noregret_events WHERE study = 's' AND seq = 3")
+    sql(storage, "DELETE FROM regretless_events WHERE study = 's' AND seq = 3")
     assert len(journal.read("s", after=2)) == 0
     with pytest.raises(CorruptJournalError, match="event 3: missing, although it was read before"):
         journal.read("s", after=3)
@@ -659,9 +665,9 @@ def test_the_password_is_in_no_message(postgres: PostgresServer, postgres_url: s
 
 
 def test_without_sqlalchemy_the_error_is_a_pip_line() -> None:
-    code = "import sys; sys.modules['sqlalchemy'] = None; import noregret.journal"
+    code = "import sys; sys.modules['sqlalchemy'] = None; import regretless.journal"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "pip install 'noregret[studies]'" in done.stderr
+    assert "pip install 'regretless[studies]'" in done.stderr
 
 
 def test_a_connection_that_is_dropped_lets_go_of_the_write_lock(tmp_path: Path) -> None:
@@ -672,7 +678,7 @@ def test_a_connection_that_is_dropped_lets_go_of_the_write_lock(tmp_path: Path) 
         conn = journal._engine.connect()
         conn.exec_driver_sql("BEGIN IMMEDIATE")
         cursor = conn.connection.cursor()
-        cursor.execute("SELECT * FROM noregret_events")
+        cursor.execute("SELECT * FROM regretless_events")
         assert cursor.fetchone()
         conn.invalidate()
         with closing(sqlite3.connect(tmp_path / "j.db", timeout=0.0)) as third:

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from noregret.composites import Product, Sum
-from noregret.errors import ConfigError
-from noregret.kernels import (
+from oracles import apart, slopes
+from regretless.composites import Product, Sum
+from regretless.errors import ConfigError
+from regretless.kernels import (
     SE,
     Hamming,
     Kernel,
@@ -23,7 +24,6 @@ from noregret.kernels import (
     Rippled,
     _cos_and_sin,
 )
-from oracles import apart, slopes
 
 Array = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "noregret"
+SOURCE = Path(__file__).parents[1] / "src" / "regretless"
 
 # The lowest first. A package (experiments, …) is one room: its modules may import each other.
 LAYERS = [
@@ -61,7 +61,7 @@ def test_no_upward_import(path: Path) -> None:
 
 @pytest.mark.parametrize("path", CORE_FILES, ids=lambda p: p.name)
 def test_core_needs_only_numpy_and_scipy(path: Path) -> None:
-    allowed = sys.stdlib_module_names | {"numpy", "scipy", "noregret"}
+    allowed = sys.stdlib_module_names | {"numpy", "scipy", "regretless"}
     others = [i for i in imports(path) if i.target.split(".")[0] not in allowed]
     # Wanted where it is there, done without where it is not (test_threads.py).
     assert not [i for i in others if not (i.lazy and i.target.startswith("threadpoolctl."))]
@@ -71,17 +71,19 @@ def test_core_needs_only_numpy_and_scipy(path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "found"),
     [
-        ("import noregret.gp", "noregret.gp"),
-        ("from noregret.gp import GP", "noregret.gp.GP"),
-        ("from noregret import gp", "noregret.gp"),
-        ("from .. import gp", "noregret.gp"),
-        ("from ..gp import GP", "noregret.gp.GP"),
-        ("from . import problems", "noregret.experiments.problems"),
-        ("def f():\n    if x:\n        import noregret.gp", "noregret.gp"),
+        ("import regretless.gp", "regretless.gp"),
+        ("from regretless.gp import GP", "regretless.gp.GP"),
+        ("from regretless import gp", "regretless.gp"),
+        ("from .. import gp", "regretless.gp"),
+        ("from ..gp import GP", "regretless.gp.GP"),
+        ("from . import problems", "regretless.experiments.problems"),
+        ("def f():\n    if x:\n        import regretless.gp", "regretless.gp"),
     ],
 )
 def test_the_walker_sees_every_form(code: str, found: str) -> None:
-    assert [i.target for i in walk(ast.parse(code), package=["noregret", "experiments"])] == [found]
+    assert [i.target for i in walk(ast.parse(code), package=["regretless", "experiments"])] == [
+        found
+    ]
 
 
 def room(path: Path) -> str:
@@ -90,13 +92,13 @@ def room(path: Path) -> str:
 
 
 def imported_room(target: str) -> str:
-    """The room of "noregret.x.y"; whatever is no module comes from the package's __init__."""
+    """The room of "regretless.x.y"; whatever is no module comes from the package's __init__."""
     name = [*target.split("."), "__init__"][1]
     return name if (SOURCE / name).is_dir() or (SOURCE / f"{name}.py").exists() else "__init__"
 
 
 def is_ours(found: Import) -> bool:
-    return found.target.split(".")[0] == "noregret"
+    return found.target.split(".")[0] == "regretless"
 
 
 def is_slow(target: str) -> bool:
@@ -104,7 +106,7 @@ def is_slow(target: str) -> bool:
 
 
 def imports(path: Path) -> list[Import]:
-    package = ["noregret", *path.relative_to(SOURCE).parts[:-1]]
+    package = ["regretless", *path.relative_to(SOURCE).parts[:-1]]
     return list(walk(ast.parse(path.read_text(encoding="utf-8")), package))
 
 

@@ -14,16 +14,16 @@ import pytest
 
 pytest.importorskip("sqlalchemy")
 
-import noregret as nr
+import regretless as rl
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "live-tuning.md"
 
 
 def environment(**more: str) -> dict[str, str]:
-    """With this very `noregret` first."""
+    """With this very `regretless` first."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    kept = {name: value for name, value in os.environ.items() if name != "NOREGRET_STORAGE"}
+    kept = {name: value for name, value in os.environ.items() if name != "REGRETLESS_STORAGE"}
     return {**kept, "OMP_NUM_THREADS": "1", "PATH": path, **more}
 
 
@@ -40,9 +40,9 @@ def test_the_page_from_top_to_bottom(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
     assert "best: {" in done.stdout
     assert (tmp_path / "gateway.png").exists()
-    with nr.Study.open(tmp_path / "demo.sqlite", "demo", read_only=True) as study:
+    with rl.Study.open(tmp_path / "demo.sqlite", "demo", read_only=True) as study:
         assert [row.status for row in study.history()] == ["told"] * 4
-    with nr.Study.open(tmp_path / "backup.sqlite", "gateway", read_only=True) as study:
+    with rl.Study.open(tmp_path / "backup.sqlite", "gateway", read_only=True) as study:
         assert study.observations > 25
 
 
@@ -50,11 +50,11 @@ def test_the_page_from_top_to_bottom(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash on this system")
 def test_shell_workers_on_postgresql(tmp_path: Path, postgres_url: str) -> None:
     script = str(ROOT / "examples" / "shell_workers.sh")
-    settings = environment(NOREGRET_STORAGE=postgres_url, BUDGET="7", PAUSE="0.1")
+    settings = environment(REGRETLESS_STORAGE=postgres_url, BUDGET="7", PAUSE="0.1")
     subprocess.run([script, "create"], cwd=tmp_path, env=settings, check=True, timeout=60)
     workers = [subprocess.Popen([script, "work"], cwd=tmp_path, env=settings) for _ in range(3)]
     assert [worker.wait(timeout=300) for worker in workers] == [0, 0, 0]
-    with nr.Study.open(postgres_url, "cache", read_only=True) as study:
+    with rl.Study.open(postgres_url, "cache", read_only=True) as study:
         assert Counter(event.kind for event in study.events()) == {
             "created": 1,
             "asked": 7,
@@ -70,11 +70,11 @@ def test_dask_workers_evaluate_for_one_study(tmp_path: Path) -> None:
     command = [sys.executable, script, "--workers", "2", "--budget"]
     options = {"cwd": tmp_path, "env": environment(), "text": True, "timeout": 300, "check": True}
     subprocess.run([*command, "5"], **options)  # type: ignore[call-overload]
-    with nr.Study.open(tmp_path / "reactor.sqlite", "reactor") as study:
+    with rl.Study.open(tmp_path / "reactor.sqlite", "reactor") as study:
         study.extend(12)
         left = study.ask()  # by a run that was killed
     done = subprocess.run([*command, "12"], capture_output=True, **options)  # type: ignore[call-overload]
     assert "7 trials on 2 worker processes" in done.stdout
-    with nr.Study.open(tmp_path / "reactor.sqlite", "reactor", read_only=True) as study:
+    with rl.Study.open(tmp_path / "reactor.sqlite", "reactor", read_only=True) as study:
         assert [row.status for row in study.history()] == ["told"] * 12
         assert study.trials[left.number] == left

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import noregret as nr
-from noregret.fit import Model
-from noregret.gp import GP, Data, Hyper
-from noregret.kernels import SE, Kernel, Matern, Rippled
-from noregret.maximise import Found, candidates, maximise, same_point
-from noregret.policies import Context, Policy
-from noregret.scores import FEASIBLE, PosteriorScore, Score
+import regretless as rl
+from regretless.fit import Model
+from regretless.gp import GP, Data, Hyper
+from regretless.kernels import SE, Kernel, Matern, Rippled
+from regretless.maximise import Found, candidates, maximise, same_point
+from regretless.policies import Context, Policy
+from regretless.scores import FEASIBLE, PosteriorScore, Score
 
 Array = NDArray[np.float64]
 
@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 class State:
     """A posterior that somebody might meet, and how many evaluations are left."""
 
-    space: nr.Space
+    space: rl.Space
     gp: GP
     remaining: int
 
@@ -38,7 +38,7 @@ class State:
             draw=lambda: np.full(self.space.dim, 0.5),
             highest=lambda width: self._highest(width),
         )
-        return (policy or nr.EIC()).score(context)
+        return (policy or rl.EIC()).score(context)
 
     def _highest(self, width: float) -> tuple[Array, float]:
         x = np.random.default_rng(0).random((4000, self.space.dim))
@@ -63,7 +63,7 @@ class State:
         return found.x, found.value
 
 
-def state(space: nr.Space, seed: int, kernel: Kernel | None = None) -> State:
+def state(space: rl.Space, seed: int, kernel: Kernel | None = None) -> State:
     """Few or many points, in part clustered, rough or smooth, quiet or noisy, early or late."""
     rng = np.random.default_rng([77, seed])
     count = int(rng.integers(4, 120))
@@ -86,7 +86,7 @@ def cube(dim: int, seed: int) -> State:
     shortest, longest = (0.08, 2.0) if dim == 2 else (0.2, 4.0)
     scales = tuple(np.exp(rng.uniform(np.log(shortest), np.log(longest), dim)).tolist())
     kernel = SE(scales) if rng.random() < 0.5 else Matern(scales)
-    return state(nr.Space({f"x{i}": nr.Float(0, 1) for i in range(dim)}), seed, kernel)
+    return state(rl.Space({f"x{i}": rl.Float(0, 1) for i in range(dim)}), seed, kernel)
 
 
 def rippled(dim: int, seed: int) -> State:
@@ -96,7 +96,7 @@ def rippled(dim: int, seed: int) -> State:
         for low, high, size in ((0.2, 1.5, dim), (0.02, 0.4, None), (0.05, 0.25, None))
     )
     kernel = Rippled(tuple(scales), None, share, ratio)
-    return state(nr.Space({f"x{i}": nr.Float(0, 1) for i in range(dim)}), seed, kernel)
+    return state(rl.Space({f"x{i}": rl.Float(0, 1) for i in range(dim)}), seed, kernel)
 
 
 def best_of(score: Score, points: Array) -> float:
@@ -164,12 +164,12 @@ def test_other_dimensions_against_random_points(dim: int) -> None:
 @pytest.mark.parametrize(
     "policy",
     [
-        nr.EI(),
-        nr.AEI(),
-        nr.GPUCB(),
-        nr.IDS(),
-        nr.GPTS(features=256),
-        nr.EIC(incumbent="quantile"),
+        rl.EI(),
+        rl.AEI(),
+        rl.GPUCB(),
+        rl.IDS(),
+        rl.GPTS(features=256),
+        rl.EIC(incumbent="quantile"),
     ],
     ids=lambda policy: policy.name,
 )
@@ -181,7 +181,7 @@ def test_other_scores_against_random_points(policy: Policy) -> None:
         assert here.search(score, seed)[1] >= best_of(score, points) - 1e-9
 
 
-@pytest.mark.parametrize("policy", [nr.EIC(), nr.EI(), nr.GPUCB()], ids=lambda p: p.name)
+@pytest.mark.parametrize("policy", [rl.EIC(), rl.EI(), rl.GPUCB()], ids=lambda p: p.name)
 @pytest.mark.parametrize("dim", [2, 3])
 def test_hills_of_a_ripple_too_narrow_for_points_spread_evenly(policy: Policy, dim: int) -> None:
     """Against points everywhere and around each sampled one."""
@@ -200,7 +200,7 @@ def test_the_brief_search_for_the_highest_bound(dim: int) -> None:
     points = np.random.default_rng(3).random((10_000, dim))
     for seed in range(20):
         here = cube(dim, seed)
-        score = here.score(nr.GPUCB(beta=2.0))
+        score = here.score(rl.GPUCB(beta=2.0))
         found = here.found(score, seed, brief=True)
         assert found.value >= best_of(score, points) - 0.01  # of a signal with sd 1
 
@@ -209,7 +209,7 @@ def test_a_needle_is_found_from_outside_the_gate() -> None:
     """One evaluation left, and all that is worth it lies between two points, in a tiny corner."""
     x = np.array([[0.2] * 4, [0.7] * 4, [0.8, *[0.7] * 3]])
     gp = GP.of(Data.of(x, np.array([1.0, 0.97, 0.97])), Hyper(SE((0.1,) * 4), 1e-4, 1.0, None))
-    here = State(nr.Space({name: nr.Float(0, 1) for name in "abcd"}), gp, 1)
+    here = State(rl.Space({name: rl.Float(0, 1) for name in "abcd"}), gp, 1)
     score = here.score()
     assert best_of(score, np.random.default_rng(0).random((20_000, 4))) == -np.inf
     for seed in range(5):
@@ -221,26 +221,26 @@ def test_a_needle_is_found_from_outside_the_gate() -> None:
 
 LETTERS = list("abcdef")
 FINITE = {
-    "integers": nr.Space({name: nr.Int(0, 19) for name in "abc"}),
-    "log integers": nr.Space({"a": nr.Int(1, 200, log=True), "b": nr.Int(0, 80)}),
-    "mixed": nr.Space(
+    "integers": rl.Space({name: rl.Int(0, 19) for name in "abc"}),
+    "log integers": rl.Space({"a": rl.Int(1, 200, log=True), "b": rl.Int(0, 80)}),
+    "mixed": rl.Space(
         {
-            "a": nr.Int(0, 15),
-            "b": nr.Categorical(LETTERS),
-            "c": nr.Ordinal([1, 2, 4, 8]),
-            "d": nr.Float(0, 1, step=0.1),
+            "a": rl.Int(0, 15),
+            "b": rl.Categorical(LETTERS),
+            "c": rl.Ordinal([1, 2, 4, 8]),
+            "d": rl.Float(0, 1, step=0.1),
         }
     ),
-    "steps": nr.Space({name: nr.Float(0, 1, step=0.01) for name in "ab"}),
+    "steps": rl.Space({name: rl.Float(0, 1, step=0.01) for name in "ab"}),
 }
-CATEGORIES = nr.Space({name: nr.Categorical(LETTERS) for name in "abcde"})
+CATEGORIES = rl.Space({name: rl.Categorical(LETTERS) for name in "abcde"})
 
 
 @pytest.mark.parametrize("name", FINITE)
 def test_finite_spaces_that_are_too_large_to_list(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("noregret.maximise._ENUMERATE_WORK", 0)
+    monkeypatch.setattr("regretless.maximise._ENUMERATE_WORK", 0)
     space = FINITE[name]
     assert space.size is not None
     assert 3000 < space.size < 20_000
@@ -252,7 +252,7 @@ def test_finite_spaces_that_are_too_large_to_list(
 
 def test_choices_without_an_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing leads from one to the next here: a share of the searches may end in second place."""
-    monkeypatch.setattr("noregret.maximise._ENUMERATE_WORK", 0)
+    monkeypatch.setattr("regretless.maximise._ENUMERATE_WORK", 0)
     gaps = []
     for seed in range(30):
         here = state(CATEGORIES, seed)
@@ -263,9 +263,9 @@ def test_choices_without_an_order(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 MIXED = {
-    "choices": nr.Space({"x": nr.Float(0, 1), "y": nr.Float(0, 1), "k": nr.Categorical(LETTERS)}),
-    "integers": nr.Space({"x": nr.Float(0, 1), "y": nr.Float(0, 1), "k": nr.Int(1, 9)}),
-    "many integers": nr.Space({"x": nr.Int(0, 10**6), "y": nr.Int(0, 3000), "k": nr.Int(1, 2)}),
+    "choices": rl.Space({"x": rl.Float(0, 1), "y": rl.Float(0, 1), "k": rl.Categorical(LETTERS)}),
+    "integers": rl.Space({"x": rl.Float(0, 1), "y": rl.Float(0, 1), "k": rl.Int(1, 9)}),
+    "many integers": rl.Space({"x": rl.Int(0, 10**6), "y": rl.Int(0, 3000), "k": rl.Int(1, 2)}),
 }
 
 
@@ -282,9 +282,9 @@ def test_mixed_spaces(name: str) -> None:
         assert here.search(score, seed)[1] >= best_of(score, whole) - 1e-3
 
 
-@pytest.mark.parametrize("policy", [nr.EIC(), nr.GPTS(features=64)], ids=["eic", "gp-ts"])
+@pytest.mark.parametrize("policy", [rl.EIC(), rl.GPTS(features=64)], ids=["eic", "gp-ts"])
 def test_small_finite_spaces_are_searched_completely(policy: Policy) -> None:
-    space = nr.Space({"a": nr.Int(0, 30), "b": nr.Categorical(LETTERS), "c": nr.Int(3, 3)})
+    space = rl.Space({"a": rl.Int(0, 30), "b": rl.Categorical(LETTERS), "c": rl.Int(3, 3)})
     for seed in range(20):
         here = state(space, seed)
         score = here.score(policy)
@@ -295,7 +295,7 @@ def test_small_finite_spaces_are_searched_completely(policy: Policy) -> None:
 
 
 @pytest.mark.parametrize("space", [*FINITE.values(), *MIXED.values(), cube(6, 0).space])
-def test_the_same_generator_the_same_point(space: nr.Space) -> None:
+def test_the_same_generator_the_same_point(space: rl.Space) -> None:
     here = state(space, 3)
     score = here.score()
     (first, value), (second, again) = here.search(score, 5), here.search(score, 5)
@@ -312,7 +312,7 @@ def test_what_is_found_is_as_good_as_every_sampled_point() -> None:
 
 
 def test_a_single_point_is_all_there_is() -> None:
-    here = state(nr.Space({"a": nr.Int(4, 4), "b": nr.Categorical(["only"])}), 0)
+    here = state(rl.Space({"a": rl.Int(4, 4), "b": rl.Categorical(["only"])}), 0)
     np.testing.assert_array_equal(here.search(here.score())[0], here.gp.data.x[0])
 
 
@@ -330,8 +330,8 @@ def test_merging_looks_at_close_points_only() -> None:
     """A model that has seen nothing but noise can't tell points apart, and must not stop at one."""
     x = np.array([[0.5], [0.56], [0.9]])
     gp = GP.of(Data.of(x, np.zeros(3)), Hyper(SE((50.0,)), 10.0, 1e-6, None))
-    here = State(nr.Space({"x": nr.Float(0, 1)}), gp, 1)
-    score = here.score(nr.EI())
+    here = State(rl.Space({"x": rl.Float(0, 1)}), gp, 1)
+    score = here.score(rl.EI())
     assert same_point(score, gp, np.array([0.52]), 3, 1) in (0, 1)
     assert same_point(score, gp, np.array([0.70]), 3, 1) is None
     assert same_point(score, gp, np.array([0.52]), 3, 10**12) is None

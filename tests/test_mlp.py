@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noregret.errors import MissingExtraError
-from noregret.experiments import mlp
-from noregret.experiments.mlp import MLP, Mlp, mlp_accuracy, mlp_space
+from regretless.errors import MissingExtraError
+from regretless.experiments import mlp
+from regretless.experiments.mlp import MLP, Mlp, mlp_accuracy, mlp_space
 
 pytest.importorskip("sklearn")
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from noregret import numerics
-from noregret.errors import ConfigError
-from noregret.numerics import Factor, NotPositiveDefinite
 from oracles import apart
+from regretless import numerics
+from regretless.errors import ConfigError
+from regretless.numerics import Factor, NotPositiveDefinite
 
 Array = NDArray[np.float64]
 

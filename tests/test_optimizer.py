@@ -12,46 +12,46 @@ from typing import Any
 import numpy as np
 import pytest
 
-import noregret as nr
-from noregret import surrogate
-from noregret.kernels import SE
-from noregret.policies import POLICIES
+import regretless as rl
+from regretless import surrogate
+from regretless.kernels import SE
+from regretless.policies import POLICIES
 
-MIXED = nr.Space(
+MIXED = rl.Space(
     {
-        "rate": nr.Float(0.01, 10.0, log=True),
-        "size": nr.Int(1, 9),
-        "kind": nr.Categorical(["a", "b", "c"]),
-        "grade": nr.Ordinal([1, 2, 5, 10]),
+        "rate": rl.Float(0.01, 10.0, log=True),
+        "size": rl.Int(1, 9),
+        "kind": rl.Categorical(["a", "b", "c"]),
+        "grade": rl.Ordinal([1, 2, 5, 10]),
     }
 )
-PLAIN = nr.Space({"x": nr.Float(-1.0, 2.0), "y": nr.Float(0.0, 5.0)})
-LINE = nr.Space({"x": nr.Float(0.0, 1.0)})
+PLAIN = rl.Space({"x": rl.Float(-1.0, 2.0), "y": rl.Float(0.0, 5.0)})
+LINE = rl.Space({"x": rl.Float(0.0, 1.0)})
 
-VARIANTS: dict[str, Callable[[], nr.Policy]] = {name: cls for name, cls in POLICIES.items()} | {
-    "ei-observation": lambda: nr.EI(incumbent="observation"),
-    "ei-domain": lambda: nr.EI(incumbent="domain"),
-    "ei-quantile": lambda: nr.EI(incumbent="quantile", beta=0.9),
-    "aei-printed": lambda: nr.AEI(factor="printed"),
-    "eic-plain": lambda: nr.EIC(gate=False, merge=False),
-    "eic-theory": lambda: nr.EIC(omega_scale=0.5),
-    "eic-observation": lambda: nr.EIC(incumbent="observation"),
-    "gp-ucb-4": lambda: nr.GPUCB(beta=4.0),
-    "gp-ucb-srinivas": lambda: nr.GPUCB(beta="srinivas"),
-    "gp-ucb-cg": lambda: nr.GPUCB(beta="chowdhury-gopalan"),
-    "gp-ts-scaled": lambda: nr.GPTS(scale="chowdhury-gopalan", features=128),
+VARIANTS: dict[str, Callable[[], rl.Policy]] = {name: cls for name, cls in POLICIES.items()} | {
+    "ei-observation": lambda: rl.EI(incumbent="observation"),
+    "ei-domain": lambda: rl.EI(incumbent="domain"),
+    "ei-quantile": lambda: rl.EI(incumbent="quantile", beta=0.9),
+    "aei-printed": lambda: rl.AEI(factor="printed"),
+    "eic-plain": lambda: rl.EIC(gate=False, merge=False),
+    "eic-theory": lambda: rl.EIC(omega_scale=0.5),
+    "eic-observation": lambda: rl.EIC(incumbent="observation"),
+    "gp-ucb-4": lambda: rl.GPUCB(beta=4.0),
+    "gp-ucb-srinivas": lambda: rl.GPUCB(beta="srinivas"),
+    "gp-ucb-cg": lambda: rl.GPUCB(beta="chowdhury-gopalan"),
+    "gp-ts-scaled": lambda: rl.GPTS(scale="chowdhury-gopalan", features=128),
 }
 every_policy = pytest.mark.parametrize("name", VARIANTS)
 
 
-def make(name: str, space: nr.Space = MIXED, budget: int = 14, **options: Any) -> nr.Optimizer:
+def make(name: str, space: rl.Space = MIXED, budget: int = 14, **options: Any) -> rl.Optimizer:
     policy = VARIANTS[name]()
-    if isinstance(policy, nr.GPTS):
-        policy = nr.GPTS(scale=policy.scale, features=128)
-    return nr.Optimizer(space, budget, **{"policy": policy, "seed": 3, "n0": 4} | options)
+    if isinstance(policy, rl.GPTS):
+        policy = rl.GPTS(scale=policy.scale, features=128)
+    return rl.Optimizer(space, budget, **{"policy": policy, "seed": 3, "n0": 4} | options)
 
 
-def truth(params: dict[str, nr.Scalar]) -> float:
+def truth(params: dict[str, rl.Scalar]) -> float:
     """Something smooth on any of the spaces here."""
     total = 0.0
     for place, value in enumerate(params.values()):
@@ -60,11 +60,11 @@ def truth(params: dict[str, nr.Scalar]) -> float:
     return total
 
 
-def noisy(trial: nr.Trial, sd: float = 0.1) -> float:
+def noisy(trial: rl.Trial, sd: float = 0.1) -> float:
     return truth(trial.params) + sd * float(np.random.default_rng(trial.number).standard_normal())
 
 
-def run(opt: nr.Optimizer, steps: int) -> list[dict[str, nr.Scalar]]:
+def run(opt: rl.Optimizer, steps: int) -> list[dict[str, rl.Scalar]]:
     asked = []
     for _ in range(steps):
         trial = opt.ask()
@@ -78,7 +78,7 @@ def run(opt: nr.Optimizer, steps: int) -> list[dict[str, nr.Scalar]]:
 
 @every_policy
 @pytest.mark.parametrize("space", [MIXED, PLAIN, LINE], ids=["mixed", "plain", "line"])
-def test_same_seed_same_run_inside_the_space(name: str, space: nr.Space) -> None:
+def test_same_seed_same_run_inside_the_space(name: str, space: rl.Space) -> None:
     first, second = (make(name, space, budget=10) for _ in range(2))
     asked = run(first, 10)
     assert asked == run(second, 10)
@@ -92,7 +92,7 @@ def test_json_gives_the_same_next_suggestion(name: str) -> None:
     opt.observe({"rate": 1.0, "size": 3, "kind": "b", "grade": 5}, -1.0, sem=0.2)
     for step in range(14):
         if step % 3 == 2:
-            again = nr.Optimizer.from_json(opt.to_json())
+            again = rl.Optimizer.from_json(opt.to_json())
             assert again.propose() == opt.propose()
             assert again.to_json() == opt.to_json()
         trial = opt.ask()
@@ -179,7 +179,7 @@ def test_a_result_that_arrives_between_proposal_and_ask_is_kept() -> None:
     opt.tell(waiting, noisy(waiting))
     opt.apply(event)
     assert opt.observations == 9
-    assert nr.Optimizer.from_json(opt.to_json()).propose() == opt.propose()
+    assert rl.Optimizer.from_json(opt.to_json()).propose() == opt.propose()
 
 
 def test_copies_go_their_own_way() -> None:
@@ -198,7 +198,7 @@ def test_copies_go_their_own_way() -> None:
 # --- invariance -----------------------------------------------------------------------------------
 
 
-def decisions(opt: nr.Optimizer, value: Callable[[nr.Trial], float]) -> np.ndarray:
+def decisions(opt: rl.Optimizer, value: Callable[[rl.Trial], float]) -> np.ndarray:
     return np.array(
         [[*trial.params.values()] for trial in opt if opt.tell(trial, value(trial)) is None]
     )
@@ -226,7 +226,7 @@ def test_minimising_the_negative_is_the_same() -> None:
 
 
 def test_renaming_parameters_changes_no_decision() -> None:
-    renamed = nr.Space({"b": PLAIN.parameters["x"], "a": PLAIN.parameters["y"]})
+    renamed = rl.Space({"b": PLAIN.parameters["x"], "a": PLAIN.parameters["y"]})
     one, two = make("eic", PLAIN, 16), make("eic", renamed, 16)
     np.testing.assert_array_equal(decisions(one, noisy), decisions(two, noisy))
 
@@ -261,10 +261,10 @@ def test_a_result_that_can_t_be_right(value: Any, options: dict[str, Any]) -> No
     trial = opt.ask()
     before = opt.to_json()
     wrong = next(iter(options.values()), value)
-    with pytest.raises(nr.DataError) as caught:
+    with pytest.raises(rl.DataError) as caught:
         opt.tell(trial, value, **options)
     assert repr(wrong) in str(caught.value)
-    with pytest.raises(nr.DataError):
+    with pytest.raises(rl.DataError):
         opt.observe({"x": 0.0, "y": 0.0}, value, **options)
     assert opt.to_json() == before
     opt.tell(trial, 0.5)
@@ -275,9 +275,9 @@ def test_an_unknown_trial(number: Any) -> None:
     opt = make("eic", PLAIN)
     run(opt, 2)
     before = opt.to_json()
-    with pytest.raises(nr.UnknownTrialError, match="trial"):
+    with pytest.raises(rl.UnknownTrialError, match="trial"):
         opt.tell(number, 1.0)
-    with pytest.raises(nr.UnknownTrialError):
+    with pytest.raises(rl.UnknownTrialError):
         opt.abandon(number)
     assert opt.to_json() == before
 
@@ -288,9 +288,9 @@ def test_told_twice() -> None:
     opt.tell(trial, 0.25)
     before = opt.to_json()
     opt.tell(trial.number, np.float64(0.25))  # a retry
-    with pytest.raises(nr.TrialError, match=r"0\.25.*0\.5"):
+    with pytest.raises(rl.TrialError, match=r"0\.25.*0\.5"):
         opt.tell(trial, 0.5)
-    with pytest.raises(nr.TrialError, match="told"):
+    with pytest.raises(rl.TrialError, match="told"):
         opt.abandon(trial)
     assert opt.to_json() == before
 
@@ -308,7 +308,7 @@ def test_an_abandoned_trial_may_still_be_told() -> None:
 def test_a_trial_of_another_optimiser_is_refused() -> None:
     opt, other = make("eic", PLAIN), make("eic", PLAIN, seed=8)
     opt.ask()
-    with pytest.raises(nr.UnknownTrialError):
+    with pytest.raises(rl.UnknownTrialError):
         opt.tell(other.ask(), 1.0)
 
 
@@ -325,13 +325,13 @@ def test_a_trial_of_another_optimiser_is_refused() -> None:
         {"direction": "up"},
         {"design": "spiral"},
         {"n0": 0},
-        {"space": {"x": nr.Float(0, 1)}},
+        {"space": {"x": rl.Float(0, 1)}},
     ],
 )
 def test_settings_that_can_t_be_right(options: dict[str, Any]) -> None:
     settings: dict[str, Any] = {"space": PLAIN, "budget": 10} | options
-    with pytest.raises(nr.NoRegretError) as caught:
-        nr.Optimizer(settings.pop("space"), settings.pop("budget"), **settings)
+    with pytest.raises(rl.RegretlessError) as caught:
+        rl.Optimizer(settings.pop("space"), settings.pop("budget"), **settings)
     (name, value), *_ = options.items()
     assert name in str(caught.value)
     assert repr(value) in str(caught.value)
@@ -339,24 +339,24 @@ def test_settings_that_can_t_be_right(options: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"events": []}', '{"version": 9, "events": []}'])
 def test_json_of_something_else(text: str) -> None:
-    with pytest.raises(nr.StorageError):
-        nr.Optimizer.from_json(text)
+    with pytest.raises(rl.StorageError):
+        rl.Optimizer.from_json(text)
 
 
 def test_extending_below_what_was_asked() -> None:
     opt = make("eic", PLAIN)
     run(opt, 5)
-    with pytest.raises(nr.ConfigError, match="4"):
+    with pytest.raises(rl.ConfigError, match="4"):
         opt.extend(4)
     opt.extend(30)
-    assert nr.Optimizer.from_json(opt.to_json()).budget == 30
+    assert rl.Optimizer.from_json(opt.to_json()).budget == 30
 
 
 # --- what it says ---------------------------------------------------------------------------------
 
 
 def test_best_is_a_posterior_mean_at_a_visited_point_not_the_luckiest() -> None:
-    opt = nr.Optimizer(LINE, 40, design=[{"x": 0.2}, {"x": 0.8}])
+    opt = rl.Optimizer(LINE, 40, design=[{"x": 0.2}, {"x": 0.8}])
     rng = np.random.default_rng(0)
     for _ in range(15):
         opt.observe({"x": 0.8}, 1.0 + 0.1 * rng.standard_normal())
@@ -379,7 +379,7 @@ def test_decisions_explain_themselves() -> None:
     for trial in opt.trials:
         decision, text = trial.decision, str(trial.decision)
         seen[decision.reason] = text
-        assert nr.Decision.from_json(json.loads(json.dumps(decision.to_json()))) == decision
+        assert rl.Decision.from_json(json.loads(json.dumps(decision.to_json()))) == decision
         if decision.reason == "design":
             continue
         assert str(decision.remaining) in text
@@ -414,12 +414,12 @@ def test_history_is_rows_for_a_data_frame() -> None:
 
 
 def test_a_start_looks_at_each_choice_first_unless_sobol_points_are_asked_for() -> None:
-    space = nr.Space(
-        {"x": nr.Float(0.0, 1.0), "y": nr.Float(0.0, 1.0), "c": nr.Categorical(["a", "b", "c"])}
+    space = rl.Space(
+        {"x": rl.Float(0.0, 1.0), "y": rl.Float(0.0, 1.0), "c": rl.Categorical(["a", "b", "c"])}
     )
     firsts = {}
     for design in ("auto", "sobol"):
-        opt = nr.Optimizer(space, 40, seed=1, design=design)
+        opt = rl.Optimizer(space, 40, seed=1, design=design)
         firsts[design] = [opt.ask().params for _ in range(3)]
     assert {(p["x"], p["y"]) for p in firsts["auto"]} == {(0.5, 0.5)}
     assert {p["c"] for p in firsts["auto"]} == {"a", "b", "c"}
@@ -427,7 +427,7 @@ def test_a_start_looks_at_each_choice_first_unless_sobol_points_are_asked_for() 
 
 
 def test_prior_data_cost_no_budget_and_count_towards_the_start() -> None:
-    opt = nr.Optimizer(PLAIN, 20, n0=4)
+    opt = rl.Optimizer(PLAIN, 20, n0=4)
     for x in (0.0, 0.5, 1.0, 1.5):
         opt.observe({"x": x, "y": 1.0}, truth({"x": x, "y": 1.0}))
     assert (opt.remaining, opt.asked) == (20, 0)
@@ -436,13 +436,13 @@ def test_prior_data_cost_no_budget_and_count_towards_the_start() -> None:
 
 def test_points_that_the_user_lists_come_first() -> None:
     listed = [{"x": 0.0, "y": 1.0}, {"x": 1.0, "y": 2.0}]
-    opt = nr.Optimizer(PLAIN, 20, design=listed)
+    opt = rl.Optimizer(PLAIN, 20, design=listed)
     opt.observe({"x": 0.1, "y": 0.1}, 1.0)
     assert [trial.params for trial in opt.ask(2)] == listed
 
 
 def test_a_standard_error_counts_for_what_it_says() -> None:
-    exact, vague = (nr.Optimizer(LINE, 9, design=[{"x": 0.5}]) for _ in range(2))
+    exact, vague = (rl.Optimizer(LINE, 9, design=[{"x": 0.5}]) for _ in range(2))
     for opt, sem in ((exact, 0.001), (vague, 1.0)):
         for x, y in ((0.1, 0.0), (0.3, 0.4), (0.9, -0.2)):
             opt.observe({"x": x}, y, sem=0.01)
@@ -453,7 +453,7 @@ def test_a_standard_error_counts_for_what_it_says() -> None:
 
 
 def test_thousands_of_replicates_stay_cheap_and_flat() -> None:
-    opt = nr.Optimizer(LINE, 5000, design=[{"x": 0.25}, {"x": 0.5}, {"x": 0.75}])
+    opt = rl.Optimizer(LINE, 5000, design=[{"x": 0.25}, {"x": 0.5}, {"x": 0.75}])
     rng = np.random.default_rng(1)
     for k in range(3000):
         opt.observe({"x": (0.25, 0.5, 0.75)[k % 3]}, k % 3 + 0.1 * rng.standard_normal())
@@ -472,29 +472,29 @@ def test_thousands_of_replicates_stay_cheap_and_flat() -> None:
         ({"design": "grid", "n0": 10**13}, "n0: need at most 1000000, got 10000000000000"),
         ({"design": "spiral"}, "design: need .* got 'spiral'"),
         ({"model": "paper"}, "model: need a Model, got 'paper'"),
-        ({"model": nr.Model.fixed(SE((0.1, 0.2)), 0.1)}, "2"),  # of one column
+        ({"model": rl.Model.fixed(SE((0.1, 0.2)), 0.1)}, "2"),  # of one column
     ],
 )
 def test_settings_that_would_fail_later_fail_at_once(settings: dict[str, Any], says: str) -> None:
-    with pytest.raises((nr.ConfigError, nr.SpaceError), match=says):
-        nr.Optimizer(LINE, 10, **settings)
+    with pytest.raises((rl.ConfigError, rl.SpaceError), match=says):
+        rl.Optimizer(LINE, 10, **settings)
 
 
 def test_settings_of_numpy_types_are_written_like_others() -> None:
-    space = nr.Space({"n": nr.Int(1, 9), "x": nr.Float(0.0, 1.0)})
+    space = rl.Space({"n": rl.Int(1, 9), "x": rl.Float(0.0, 1.0)})
     listed: Any = [{"n": np.int64(3), "x": np.float32(0.5)}]
-    policy = nr.EIC(payback=np.float32(0.5))  # type: ignore[arg-type]
-    opt = nr.Optimizer(space, 10, design=listed, policy=policy)
-    assert nr.Optimizer.from_json(opt.to_json()).ask().params == {"n": 3, "x": 0.5}
+    policy = rl.EIC(payback=np.float32(0.5))  # type: ignore[arg-type]
+    opt = rl.Optimizer(space, 10, design=listed, policy=policy)
+    assert rl.Optimizer.from_json(opt.to_json()).ask().params == {"n": 3, "x": 0.5}
 
 
 def test_a_budget_beyond_measure_has_a_start_within() -> None:
-    assert nr.Optimizer(LINE, 10**18).ask().decision.reason == "design"
-    assert nr.Optimizer(MIXED, 10**18, design="sobol").ask().decision.reason == "design"
+    assert rl.Optimizer(LINE, 10**18).ask().decision.reason == "design"
+    assert rl.Optimizer(MIXED, 10**18, design="sobol").ask().decision.reason == "design"
 
 
 def test_a_trial_that_its_owner_changed_is_still_known() -> None:
-    opt = nr.Optimizer(PLAIN, 10)
+    opt = rl.Optimizer(PLAIN, 10)
     trial = opt.ask()
     given = dict(trial.params)
     trial.params.pop("x")
@@ -505,36 +505,36 @@ def test_a_trial_that_its_owner_changed_is_still_known() -> None:
     opt.observe(given, 2.0)
     opt.history()[0].params.clear()
     assert [row.params for row in opt.history()] == [given, given]
-    stranger = nr.Optimizer(PLAIN, 10, seed=9).ask()
-    with pytest.raises(nr.UnknownTrialError, match="another optimiser"):
+    stranger = rl.Optimizer(PLAIN, 10, seed=9).ask()
+    with pytest.raises(rl.UnknownTrialError, match="another optimiser"):
         opt.tell(stranger, 1.0)
 
 
 def test_a_result_that_differs_in_its_error_alone_says_so() -> None:
-    opt = nr.Optimizer(LINE, 10)
+    opt = rl.Optimizer(LINE, 10)
     opt.tell(opt.ask(), 1.0, sem=0.1)
     says = r"was told 1\.0 \(sem 0\.1\), now 1\.0 \(sem 0\.2\) \(a mean of 5\)"
-    with pytest.raises(nr.TrialError, match=says):
+    with pytest.raises(rl.TrialError, match=says):
         opt.tell(0, 1.0, sem=0.2, count=5)
 
 
 @pytest.mark.parametrize("events", [5, [1], {"a": 1}])
 def test_events_that_are_none(events: object) -> None:
-    text = json.dumps(json.loads(nr.Optimizer(LINE, 10).to_json()) | {"events": events})
-    with pytest.raises(nr.StorageError, match="not the JSON of an Optimizer"):
-        nr.Optimizer.from_json(text)
+    text = json.dumps(json.loads(rl.Optimizer(LINE, 10).to_json()) | {"events": events})
+    with pytest.raises(rl.StorageError, match="not the JSON of an Optimizer"):
+        rl.Optimizer.from_json(text)
 
 
 def test_a_landscape_of_no_points() -> None:
-    opt = nr.Optimizer(LINE, 10)
+    opt = rl.Optimizer(LINE, 10)
     opt.tell(opt.ask(), 1.0)
     assert opt.landscape([]).mean.shape == (0,)
 
 
 def test_weights_and_errors_at_the_edge_of_what_is_allowed() -> None:
-    opt = nr.Optimizer(LINE, 20)
+    opt = rl.Optimizer(LINE, 20)
     for count in (0.0, -1.0):
-        with pytest.raises(nr.DataError, match="count: need a positive number"):
+        with pytest.raises(rl.DataError, match="count: need a positive number"):
             opt.observe({"x": 0.5}, 1.0, count=count)
     for sem in (1e100, 1e-100, 1.0):  # at one point, however they come
         opt.observe({"x": 0.5}, 1.0, sem=sem)
@@ -549,10 +549,10 @@ def test_weights_and_errors_at_the_edge_of_what_is_allowed() -> None:
 
 @pytest.mark.parametrize("design", ["sobol", "grid", "auto", "lhs"])
 def test_the_start_asks_for_what_is_not_known(design: str) -> None:
-    space = nr.Space({"n": nr.Int(1, 4), "m": nr.Int(1, 2)})
-    fresh = nr.Optimizer(space, 40, n0=8, design=design)
+    space = rl.Space({"n": rl.Int(1, 4), "m": rl.Int(1, 2)})
+    fresh = rl.Optimizer(space, 40, n0=8, design=design)
     usual = [trial.params for trial in fresh.ask(8)]
-    opt = nr.Optimizer(space, 40, n0=8, design=design)
+    opt = rl.Optimizer(space, 40, n0=8, design=design)
     for params in (usual[0], usual[3], usual[4]):
         opt.observe(params, 1.0)
     asked = [opt.ask() for _ in range(5)]
@@ -563,8 +563,8 @@ def test_the_start_asks_for_what_is_not_known(design: str) -> None:
 
 
 def test_a_start_goes_on_where_it_was_when_prior_data_come_late() -> None:
-    opt = nr.Optimizer(LINE, 40, n0=5, design="sobol")
-    usual = [t.params for t in nr.Optimizer(LINE, 40, n0=5, design="sobol").ask(5)]
+    opt = rl.Optimizer(LINE, 40, n0=5, design="sobol")
+    usual = [t.params for t in rl.Optimizer(LINE, 40, n0=5, design="sobol").ask(5)]
     assert [opt.ask().params, opt.ask().params] == usual[:2]
     opt.observe(usual[0], 1.0)
     opt.observe(usual[2], 1.0)
@@ -574,23 +574,23 @@ def test_a_start_goes_on_where_it_was_when_prior_data_come_late() -> None:
 
 @pytest.mark.parametrize("budget", [10**100 + 1, 10**400, 10**5000], ids=["1", "2", "3"])
 def test_budgets_beyond_all_numbers(budget: int) -> None:
-    with pytest.raises(nr.ConfigError, match="budget: need at most"):
-        nr.Optimizer(LINE, budget)
-    with pytest.raises(nr.ConfigError, match="budget: need at least 1, got"):
-        nr.Optimizer(LINE, -budget)
-    with pytest.raises(nr.ConfigError, match="seed: need at most"):
-        nr.Optimizer(LINE, 10, seed=budget)
-    with pytest.raises(nr.ConfigError, match="n0: need at most"):
-        nr.Optimizer(LINE, 10, n0=budget)
-    opt = nr.Optimizer(LINE, 10**100)
-    with pytest.raises(nr.ConfigError, match="budget: need at most"):
+    with pytest.raises(rl.ConfigError, match="budget: need at most"):
+        rl.Optimizer(LINE, budget)
+    with pytest.raises(rl.ConfigError, match="budget: need at least 1, got"):
+        rl.Optimizer(LINE, -budget)
+    with pytest.raises(rl.ConfigError, match="seed: need at most"):
+        rl.Optimizer(LINE, 10, seed=budget)
+    with pytest.raises(rl.ConfigError, match="n0: need at most"):
+        rl.Optimizer(LINE, 10, n0=budget)
+    opt = rl.Optimizer(LINE, 10**100)
+    with pytest.raises(rl.ConfigError, match="budget: need at most"):
         opt.extend(budget)
     opt.tell(opt.ask(), 1.0)
     opt.ask()
 
 
 def test_one_result_of_another_world() -> None:
-    opt = nr.Optimizer(PLAIN, 12)
+    opt = rl.Optimizer(PLAIN, 12)
     for value in (1e-60, 2e-60, 3e-60, 1.5e-60, 2e-60, 1e95):
         opt.tell(opt.ask(), value)
     assert opt.ask().decision.refitted
@@ -599,7 +599,7 @@ def test_one_result_of_another_world() -> None:
 
 @pytest.mark.parametrize(("sem", "scale"), [(1e-90, 1e80), (1e100, 1e-90), (1e-90, 1.0)])
 def test_standard_errors_of_another_world(sem: float, scale: float) -> None:
-    opt = nr.Optimizer(LINE, 12)
+    opt = rl.Optimizer(LINE, 12)
     for i in range(4):
         opt.tell(opt.ask(), scale * np.sin(2.0 * i))
     for value in (0.3, 0.4, 0.5):
@@ -610,23 +610,23 @@ def test_standard_errors_of_another_world(sem: float, scale: float) -> None:
 
 
 def test_a_decision_that_could_not_be_saved_is_not_adopted() -> None:
-    opt = nr.Optimizer(LINE, 12)
-    wrong = nr.Decision("given", "me", 3, mean=float("nan"))
-    with pytest.raises(nr.ConfigError, match="decision: mean can't be written down, got nan"):
+    opt = rl.Optimizer(LINE, 12)
+    wrong = rl.Decision("given", "me", 3, mean=float("nan"))
+    with pytest.raises(rl.ConfigError, match="decision: mean can't be written down, got nan"):
         opt.adopt({"x": 0.1}, wrong)
     for mean, kind in ((np.zeros(2), "ndarray"), ("x", "str"), (10**5000, "int")):
-        with pytest.raises(nr.ConfigError, match=f"mean can't be written down, got {kind}"):
-            opt.adopt({"x": 0.1}, nr.Decision("given", "me", 3, mean=mean))  # type: ignore[arg-type]
-    with pytest.raises(nr.ConfigError, match=r"decision: need a Decision, got \{"):
+        with pytest.raises(rl.ConfigError, match=f"mean can't be written down, got {kind}"):
+            opt.adopt({"x": 0.1}, rl.Decision("given", "me", 3, mean=mean))  # type: ignore[arg-type]
+    with pytest.raises(rl.ConfigError, match=r"decision: need a Decision, got \{"):
         opt.adopt({"x": 0.1}, {"reason": "given"})  # type: ignore[arg-type]
-    with pytest.raises(nr.ConfigError, match=r"decision: need one of .*, got 'mine'"):
-        opt.adopt({"x": 0.1}, nr.Decision("mine", "me", 3))
-    opt.adopt({"x": 0.1}, nr.Decision("given", "me", 3, mean=np.float32(0.5)))  # type: ignore[arg-type]
-    assert nr.Optimizer.from_json(opt.to_json()).trials == opt.trials
+    with pytest.raises(rl.ConfigError, match=r"decision: need one of .*, got 'mine'"):
+        opt.adopt({"x": 0.1}, rl.Decision("mine", "me", 3))
+    opt.adopt({"x": 0.1}, rl.Decision("given", "me", 3, mean=np.float32(0.5)))  # type: ignore[arg-type]
+    assert rl.Optimizer.from_json(opt.to_json()).trials == opt.trials
 
 
 def test_the_sample_mean_weighs_by_counts_and_standard_errors() -> None:
-    opt = nr.Optimizer(LINE, 12)
+    opt = rl.Optimizer(LINE, 12)
     for x in (0.1, 0.3, 0.7, 0.9):
         opt.tell(opt.adopt({"x": x}), x)
     opt.observe({"x": 0.5}, 10.0, count=1000)
@@ -636,24 +636,24 @@ def test_the_sample_mean_weighs_by_counts_and_standard_errors() -> None:
 
 
 def test_a_kernel_of_columns_that_are_not_there() -> None:
-    model = nr.Model(kernel=SE((0.5,), columns=(7,)))
-    with pytest.raises(nr.ConfigError, match=r"model: SE.* has columns beyond the 2 there are"):
-        nr.Optimizer(PLAIN, 10, model=model)
+    model = rl.Model(kernel=SE((0.5,), columns=(7,)))
+    with pytest.raises(rl.ConfigError, match=r"model: SE.* has columns beyond the 2 there are"):
+        rl.Optimizer(PLAIN, 10, model=model)
 
 
 def test_json_that_never_ends() -> None:
-    with pytest.raises(nr.StorageError, match="not the JSON of an Optimizer"):
-        nr.Optimizer.from_json("[" * 100_000)
+    with pytest.raises(rl.StorageError, match="not the JSON of an Optimizer"):
+        rl.Optimizer.from_json("[" * 100_000)
 
 
 # --- what is read before anything was asked for ---------------------------------------------------
 
 
-@pytest.mark.parametrize("space", [LINE, nr.Space({"x": nr.Int(3, 3)})], ids=["line", "one point"])
-def test_replicates_of_one_point_tell_how_sure_one_may_be(space: nr.Space) -> None:
+@pytest.mark.parametrize("space", [LINE, rl.Space({"x": rl.Int(3, 3)})], ids=["line", "one point"])
+def test_replicates_of_one_point_tell_how_sure_one_may_be(space: rl.Space) -> None:
     x = 0.5 if space is LINE else 3
     results = 100 + 10 * np.random.default_rng(0).standard_normal(30)
-    opt = nr.Optimizer(space, 40)
+    opt = rl.Optimizer(space, 40)
     for result in results:
         opt.observe({"x": x}, float(result))
     half = 1.96 * float(results.std(ddof=1)) / np.sqrt(30)
@@ -664,10 +664,10 @@ def test_replicates_of_one_point_tell_how_sure_one_may_be(space: nr.Space) -> No
 
 def test_prior_data_are_fitted_for_whoever_looks_and_the_next_ask_is_the_same() -> None:
     """A line of slope 100: the model before any fit would expect nothing of the kind."""
-    opt = nr.Optimizer(LINE, 20)
+    opt = rl.Optimizer(LINE, 20)
     for x in np.linspace(0.0, 0.6, 7):
         opt.observe({"x": float(x)}, 100.0 * float(x))
-    unseen = nr.Optimizer.from_json(opt.to_json())
+    unseen = rl.Optimizer.from_json(opt.to_json())
     mean, sd = opt.predict({"x": 0.65})
     assert mean == pytest.approx(65.0, abs=3.0)
     assert sd < 10.0
@@ -678,7 +678,7 @@ def test_many_looks_before_the_first_fit_make_it_once(monkeypatch: pytest.Monkey
     fits = []
     real = surrogate.fit
     monkeypatch.setattr(surrogate, "fit", lambda *args: fits.append(args) or real(*args))
-    opt = nr.Optimizer(LINE, 20)
+    opt = rl.Optimizer(LINE, 20)
     for x in (0.1, 0.5, 0.9):
         opt.observe({"x": x}, x)
     for x in (0.2, 0.3, 0.4):
@@ -696,14 +696,14 @@ def test_many_looks_before_the_first_fit_make_it_once(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("design", ["auto", "grid", "sobol", "lhs"])
-@pytest.mark.parametrize("frozen", [nr.Categorical(["a"]), nr.Int(3, 3), nr.Ordinal([7])])
+@pytest.mark.parametrize("frozen", [rl.Categorical(["a"]), rl.Int(3, 3), rl.Ordinal([7])])
 @pytest.mark.parametrize("dim", [1, 2, 4])
 def test_what_is_frozen_asks_for_no_points_of_its_own(design: str, frozen: Any, dim: int) -> None:
     names = [f"x{i}" for i in range(dim)]
-    free = {name: nr.Float(0.0, 1.0) for name in names}
+    free = {name: rl.Float(0.0, 1.0) for name in names}
 
     def begin(parameters: dict[str, Any]) -> tuple[list[str], float]:
-        opt = nr.Optimizer(nr.Space(parameters), 60, design=design)
+        opt = rl.Optimizer(rl.Space(parameters), 60, design=design)
         reasons = []
         for _ in range(20):
             trial = opt.ask()
@@ -717,23 +717,23 @@ def test_what_is_frozen_asks_for_no_points_of_its_own(design: str, frozen: Any, 
 @pytest.mark.parametrize("kind", [Fraction, np.float32])
 def test_a_setting_of_another_kind_of_number_is_python_s_own(kind: Any) -> None:
     """What is written must be what was counted with, to the last bit."""
-    policy = nr.IDS(payback=kind(1) / 3)
-    model = nr.Model(lam2=kind(1) / 3, length_prior=(kind(-1) / 3, 1))
-    opt = nr.Optimizer(LINE, 9, policy=policy, model=model)
+    policy = rl.IDS(payback=kind(1) / 3)
+    model = rl.Model(lam2=kind(1) / 3, length_prior=(kind(-1) / 3, 1))
+    opt = rl.Optimizer(LINE, 9, policy=policy, model=model)
     run(opt, 6)
-    again = nr.Optimizer.from_json(opt.to_json())
+    again = rl.Optimizer.from_json(opt.to_json())
     assert (again.policy, again.model) == (policy, model)
     assert again.propose() == opt.propose()
-    assert nr.EIC(omega_scale=1, gamma=(kind(1) / 3,)).gamma == (float(kind(1) / 3),)
+    assert rl.EIC(omega_scale=1, gamma=(kind(1) / 3,)).gamma == (float(kind(1) / 3),)
 
 
 # -- threads and long runs -------------------------------------------------------------------------
 
-SPACE = nr.Space({"x": nr.Float(0.0, 1.0), "kind": nr.Categorical(["a", "b"])})
+SPACE = rl.Space({"x": rl.Float(0.0, 1.0), "kind": rl.Categorical(["a", "b"])})
 
 
 def test_threads_that_share_an_optimizer_lose_nothing() -> None:
-    opt, mistakes = nr.Optimizer(SPACE, 200, policy="random", seed=1), []
+    opt, mistakes = rl.Optimizer(SPACE, 200, policy="random", seed=1), []
 
     def work(seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -766,7 +766,7 @@ def test_threads_that_share_an_optimizer_lose_nothing() -> None:
     "copied", [copy.copy, copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))]
 )
 def test_a_copy_has_a_lock_of_its_own(copied: Any) -> None:
-    opt = nr.Optimizer(SPACE, 9)
+    opt = rl.Optimizer(SPACE, 9)
     opt.tell(opt.ask(), 1.0)
     with opt._lock:
         worker = threading.Thread(target=copied(opt).best)
@@ -791,7 +791,7 @@ def test_a_history_is_as_a_tuple_would_be(count: int) -> None:
 
 @pytest.mark.parametrize("policy", ["eic", "ids"])
 def test_a_budget_that_no_machine_integer_holds(policy: str) -> None:
-    opt = nr.Optimizer(nr.Space({"x": nr.Float(0.0, 1.0)}), 10**20, policy=policy, n0=4)
+    opt = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), 10**20, policy=policy, n0=4)
     rng = np.random.default_rng(0)
     for _ in range(15):
         trial = opt.ask()
@@ -800,17 +800,17 @@ def test_a_budget_that_no_machine_integer_holds(policy: str) -> None:
 
 
 def test_tiny_results_with_tiny_errors() -> None:
-    opt = nr.Optimizer(nr.Space({"x": nr.Float(0.0, 1.0)}), 9)
+    opt = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), 9)
     opt.observe({"x": 0.5}, 1e-80, sem=1e-90)
     assert opt.best().sample_mean == pytest.approx(1e-80)
 
 
 def test_a_blind_start_does_not_go_on_near_the_end() -> None:
     """After 43 of these evaluations the noise looks as large as the function once more."""
-    space = nr.Space({f"x{i}": nr.Float(0.0, 1.0) for i in range(8)})
+    space = rl.Space({f"x{i}": rl.Float(0.0, 1.0) for i in range(8)})
     rng = np.random.default_rng(12)
     centre = rng.random(8)
-    opt = nr.Optimizer(space, 44, seed=12)
+    opt = rl.Optimizer(space, 44, seed=12)
     for trial in opt:
         x = np.array(list(trial.params.values()))
         opt.tell(trial, -((x - centre) ** 2).sum() / 8 * 3 + 0.2 * rng.standard_normal())

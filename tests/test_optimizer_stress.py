@@ -21,18 +21,18 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-import noregret as nr
-from noregret.policies import POLICIES
+import regretless as rl
+from regretless.policies import POLICIES
 
-PLANE = nr.Space({"x": nr.Float(-1.0, 2.0), "y": nr.Float(0.1, 10.0, log=True)})
-LINE = nr.Space({"x": nr.Float(0.0, 1.0)})
+PLANE = rl.Space({"x": rl.Float(-1.0, 2.0), "y": rl.Float(0.1, 10.0, log=True)})
+LINE = rl.Space({"x": rl.Float(0.0, 1.0)})
 SPACES = {
     "plane": PLANE,
     "line": LINE,
-    "mixed": nr.Space(
-        {"x": nr.Float(0.0, 1.0), "n": nr.Int(1, 5000), "k": nr.Categorical(["a", "b", None])}
+    "mixed": rl.Space(
+        {"x": rl.Float(0.0, 1.0), "n": rl.Int(1, 5000), "k": rl.Categorical(["a", "b", None])}
     ),
-    "finite": nr.Space({"n": nr.Int(1, 4), "on": nr.Categorical([True, False])}),
+    "finite": rl.Space({"n": rl.Int(1, 4), "on": rl.Categorical([True, False])}),
 }
 DESIGNS: tuple[str, ...] = ("sobol", "lhs", "grid")
 
@@ -59,8 +59,8 @@ class AnyOrder(RuleBasedStateMachine):
         seed=st.integers(0, 9),
     )
     def start(self, space: str, budget: int, policy: str, **options: Any) -> None:
-        chosen = nr.GPTS(features=32) if policy == "gp-ts" else policy
-        self.opt = nr.Optimizer(SPACES[space], budget, policy=chosen, **options)
+        chosen = rl.GPTS(features=32) if policy == "gp-ts" else policy
+        self.opt = rl.Optimizer(SPACES[space], budget, policy=chosen, **options)
         self.budget = budget
         self.status: list[str] = []
         self.told: dict[int, float] = {}
@@ -112,21 +112,21 @@ class AnyOrder(RuleBasedStateMachine):
     def refuse(self, data: st.DataObject) -> None:
         before = self.opt.to_json()
         number = self.number(data, "told")
-        with pytest.raises(nr.TrialError, match=str(number)):
+        with pytest.raises(rl.TrialError, match=str(number)):
             self.opt.tell(number, self.told[number] + 1e13)
-        with pytest.raises(nr.DataError, match="nan"):
+        with pytest.raises(rl.DataError, match="nan"):
             self.opt.tell(number, math.nan)
-        with pytest.raises(nr.UnknownTrialError):
+        with pytest.raises(rl.UnknownTrialError):
             self.opt.tell(len(self.status), 1.0)
-        with pytest.raises(nr.ConfigError, match="budget"):
+        with pytest.raises(rl.ConfigError, match="budget"):
             self.opt.extend(len(self.status) - 1)
-        with pytest.raises(nr.SpaceError):
+        with pytest.raises(rl.SpaceError):
             self.opt.observe({"elsewhere": 1.0}, 1.0)
         assert self.opt.to_json() == before
 
     @rule()
     def restart(self) -> None:
-        again = nr.Optimizer.from_json(self.opt.to_json())
+        again = rl.Optimizer.from_json(self.opt.to_json())
         assert again.history() == self.opt.history()
         assert again.propose() == self.opt.propose()
         self.opt = again
@@ -174,12 +174,12 @@ def test_any_order_at_length() -> None:
 # --- whole runs -----------------------------------------------------------------------------------
 
 
-def hills(params: dict[str, nr.Scalar]) -> float:
+def hills(params: dict[str, rl.Scalar]) -> float:
     x, y = (float(v) for v in params.values())  # type: ignore[arg-type]
     return math.sin(4 * x) + math.cos(3 * math.log(y)) - 0.2 * x * x
 
 
-def told(opt: nr.Optimizer, value: Callable[[nr.Trial, float], float]) -> list[nr.Decision]:
+def told(opt: rl.Optimizer, value: Callable[[rl.Trial, float], float]) -> list[rl.Decision]:
     for trial in opt:
         noise = float(np.random.default_rng([5, trial.number]).standard_normal())
         opt.tell(trial, value(trial, noise))
@@ -191,8 +191,8 @@ def told(opt: nr.Optimizer, value: Callable[[nr.Trial, float], float]) -> list[n
 @pytest.mark.parametrize("seed", range(2))
 def test_every_choice_of_eic_passes_the_gate(noise: float, merge: bool, seed: int) -> None:
     """B_n is never empty, alpha >= L holds for what is taken, and at the last step mu >= xi."""
-    policy = nr.EIC(merge=merge)
-    opt = nr.Optimizer(PLANE, 24, policy=policy, seed=seed, n0=6)
+    policy = rl.EIC(merge=merge)
+    opt = rl.Optimizer(PLANE, 24, policy=policy, seed=seed, n0=6)
     decisions = told(opt, lambda trial, eps: hills(trial.params) + noise * eps)
     for decision in decisions:
         spread = abs(decision.incumbent) + decision.sd
@@ -207,7 +207,7 @@ def test_every_choice_of_eic_passes_the_gate(noise: float, merge: bool, seed: in
 @pytest.mark.parametrize("name", ["observation", "domain", "quantile"])
 def test_where_no_point_is_worth_its_cost_the_incumbent_is_taken(name: Any) -> None:
     """Only with another incumbent than the paper's can B_n be empty: Algorithm 1's else-branch."""
-    opt = nr.Optimizer(PLANE, 16, policy=nr.EIC(incumbent=name), n0=6)
+    opt = rl.Optimizer(PLANE, 16, policy=rl.EIC(incumbent=name), n0=6)
     opt.observe({"x": 0.0, "y": 1.0}, 40.0)  # lucky beyond belief ...
     for _ in range(6):
         opt.observe({"x": 0.0, "y": 1.0}, 0.0)  # ... and known to be
@@ -217,7 +217,7 @@ def test_where_no_point_is_worth_its_cost_the_incumbent_is_taken(name: Any) -> N
 
 
 def test_a_batch_explores_different_places() -> None:
-    opt = nr.Optimizer(PLANE, 200, n0=8, seed=2)
+    opt = rl.Optimizer(PLANE, 200, n0=8, seed=2)
     for trial in opt.ask(8):
         opt.tell(trial, hills(trial.params))
     batch = opt.ask(8)
@@ -232,7 +232,7 @@ def test_a_batch_explores_different_places() -> None:
     assert [trial.decision.pending for trial in batch] == list(range(8))
 
 
-HARD: dict[str, Callable[[nr.Trial, float], float]] = {
+HARD: dict[str, Callable[[rl.Trial, float], float]] = {
     "one outlier of a million sd": lambda trial, eps: 1e6 if trial.number == 9 else eps,
     "a first outlier": lambda trial, eps: -1e6 if trial.number == 0 else eps,
     "tiny beside its offset": lambda trial, eps: 1e9 + 1e-3 * hills(trial.params),
@@ -249,13 +249,13 @@ HARD: dict[str, Callable[[nr.Trial, float], float]] = {
 @pytest.mark.parametrize("name", HARD)
 def test_hard_data(policy: str, name: str) -> None:
     """Warnings are errors in this suite, so that a silent overflow would show."""
-    opt = nr.Optimizer(PLANE, 16, policy=policy, n0=5)
+    opt = rl.Optimizer(PLANE, 16, policy=policy, n0=5)
     for decision in told(opt, HARD[name]):
         numbers = [v for v in decision.to_json().values() if isinstance(v, float)]
         assert np.isfinite(numbers).all()
     best = opt.best()
     assert best.low <= best.mean <= best.high
-    assert nr.Optimizer.from_json(opt.to_json()).propose() == opt.propose()
+    assert rl.Optimizer.from_json(opt.to_json()).propose() == opt.propose()
 
 
 @pytest.mark.parametrize("order", ["cab", "bca", "acb"])
@@ -268,14 +268,14 @@ def test_the_order_of_the_parameters_changes_no_decision(
 
     A ripple has many narrow hills of nearly one height, of which the best may be missed.
     """
-    every = {"a": nr.Float(-1, 2), "b": nr.Float(0, 5), "c": nr.Float(0.1, 10, log=True)}
+    every = {"a": rl.Float(-1, 2), "b": rl.Float(0, 5), "c": rl.Float(0.1, 10, log=True)}
     rng = np.random.default_rng(3)
     starts = [dict(zip("abc", row, strict=True)) for row in rng.uniform(0.1, 2.0, (8, 3)).tolist()]
 
-    def start(names: str) -> nr.Optimizer:
-        space = nr.Space({name: every[name] for name in names})
-        model = nr.Model(kernel=kernel)
-        return nr.Optimizer(space, 26, policy=policy, design=starts, seed=4, model=model)
+    def start(names: str) -> rl.Optimizer:
+        space = rl.Space({name: every[name] for name in names})
+        model = rl.Model(kernel=kernel)
+        return rl.Optimizer(space, 26, policy=policy, design=starts, seed=4, model=model)
 
     plain, other = start("abc"), start(order)
     for trial in plain:
@@ -283,7 +283,7 @@ def test_the_order_of_the_parameters_changes_no_decision(
         here, beside = ({name: p[name] for name in "abc"} for p in (trial.params, event["params"]))
         apart = plain.space.encode(here) - plain.space.encode(beside)
         assert np.abs(apart).max() <= 5e-3 or same_worth(
-            trial.decision, nr.Decision.from_json(event["decision"]), exact
+            trial.decision, rl.Decision.from_json(event["decision"]), exact
         )
         a, b, c = (float(here[name]) for name in "abc")  # type: ignore[arg-type]
         noise = np.random.default_rng(trial.number).standard_normal()
@@ -294,7 +294,7 @@ def test_the_order_of_the_parameters_changes_no_decision(
         other.tell(trial.number, value)
 
 
-def same_worth(one: nr.Decision, two: nr.Decision, exact: float) -> bool:
+def same_worth(one: rl.Decision, two: rl.Decision, exact: float) -> bool:
     """On a flat top the search may end anywhere: equal by what the policy looks for."""
     if one.policy == "gp-ucb":  # 0.2 d log(2 n), of 26 evaluations in three dimensions
         width = math.sqrt(0.6 * math.log(2 * (27 - one.remaining)))
@@ -308,7 +308,7 @@ def same_worth(one: nr.Decision, two: nr.Decision, exact: float) -> bool:
 @pytest.mark.parametrize("policy", ["ei", "gp-ucb", "gp-ts", "aei", "explore-then-commit"])
 def test_other_policies_don_t_mind_units_either(policy: str) -> None:
     def run(a: float, b: float) -> np.ndarray:
-        opt = nr.Optimizer(PLANE, 18, policy=policy, n0=6, seed=1)
+        opt = rl.Optimizer(PLANE, 18, policy=policy, n0=6, seed=1)
         told(opt, lambda trial, eps: a * (hills(trial.params) + 0.1 * eps) + b)
         return np.array([opt.space.encode(trial.params) for trial in opt.trials])
 
@@ -319,35 +319,35 @@ def test_other_policies_don_t_mind_units_either(policy: str) -> None:
 
 def test_sentences_say_what_the_numbers_say() -> None:
     """One of each kind, word for word."""
-    told_often = nr.Decision("resample", "eic", 7, mean=1.25, sd=0.125, tried=12)
+    told_often = rl.Decision("resample", "eic", 7, mean=1.25, sd=0.125, tried=12)
     assert str(told_often) == (
         "sampled again (tried 12 times before, expected 1.25 ± 0.125): "
         "no new point is worth more than another look at it with 7 left"
     )
-    under_way = nr.Decision("resample", "eic", 7, mean=1.25, sd=0.125, merged=True)
+    under_way = rl.Decision("resample", "eic", 7, mean=1.25, sd=0.125, merged=True)
     assert "its first result is under way" in str(under_way)
     assert "the best new point can't be told from it" in str(under_way)
     gains = {"expected_improvement": 0.0214, "expected_loss": 0.4}
-    explored = nr.Decision("explore", "eic", 140, **gains)
+    explored = rl.Decision("explore", "eic", 140, **gains)
     assert str(explored) == (
         "explored: expected gain 0.0214 a step over the 140 that remain, "
         "against an expected loss of 0.4"
     )
-    moved = nr.Decision("exploit", "eic", 3, mean=2.0, sd=0.5, incumbent=1.75, **gains)
+    moved = rl.Decision("exploit", "eic", 3, mean=2.0, sd=0.5, incumbent=1.75, **gains)
     assert str(moved).startswith(
         "moved: expected 2 ± 0.5, no worse than what there is to beat (1.75); "
     )
-    spent = nr.Decision("exhausted", "eic", 0, mean=2.0, sd=0.5)
+    spent = rl.Decision("exhausted", "eic", 0, mean=2.0, sd=0.5)
     assert str(spent) == "budget spent: the best point so far, expected 2 ± 0.5"
-    with pytest.raises(nr.StorageError, match="whim"):
-        nr.Decision.from_json({"reason": "whim", "policy": "eic", "remaining": 3})
+    with pytest.raises(rl.StorageError, match="whim"):
+        rl.Decision.from_json({"reason": "whim", "policy": "eic", "remaining": 3})
 
 
 # --- what it leaves behind ------------------------------------------------------------------------
 
 
 def test_history_goes_into_a_csv_file() -> None:
-    opt = nr.Optimizer(SPACES["mixed"], 12, n0=3)
+    opt = rl.Optimizer(SPACES["mixed"], 12, n0=3)
     opt.observe({"x": 0.5, "n": 7, "k": None}, 0.5, sem=0.1)
     told(opt, lambda trial, eps: eps)
     opt.ask()
@@ -363,17 +363,17 @@ def test_history_goes_into_a_csv_file() -> None:
     assert read[5]["params_n"] == str(rows[5]["params_n"])
 
 
-def live(opt: nr.Optimizer, steps: int) -> None:
+def live(opt: rl.Optimizer, steps: int) -> None:
     rng = np.random.default_rng(9)
     for _ in range(steps):
         trial = opt.ask()
         opt.tell(trial, hills(trial.params) + 0.3 * rng.standard_normal())
 
 
-def crowded(points: int, results: int, budget: int) -> nr.Optimizer:
+def crowded(points: int, results: int, budget: int) -> rl.Optimizer:
     """An optimiser that was told many results on few points."""
     rng = np.random.default_rng(0)
-    opt = nr.Optimizer(PLANE, budget, n0=1)
+    opt = rl.Optimizer(PLANE, budget, n0=1)
     listed = [PLANE.decode(row) for row in rng.random((points, 2))]
     for k in range(results):
         params = listed[k % points]
@@ -392,7 +392,7 @@ def test_a_step_with_a_thousand_results_on_fifty_points_is_quick() -> None:
 
 @pytest.mark.slow
 def test_memory_is_flat_over_two_thousand_steps() -> None:
-    opt = nr.Optimizer(PLANE, 2200)
+    opt = rl.Optimizer(PLANE, 2200)
     live(opt, 200)
     tracemalloc.start()
     try:

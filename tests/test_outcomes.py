@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-import noregret as nr
-from noregret.outcomes import Scaling
+import regretless as rl
+from regretless.outcomes import Scaling
 
 BENT = Scaling(shift=-0.3, scale=2.0, knee=1.0, width=0.5)
 GOOD = [0.9, 0.1, 0.8, 0.7, 0.97, 0.5]
@@ -88,9 +88,9 @@ def test_json(scaling: Scaling) -> None:
     assert Scaling.from_json(json.loads(json.dumps(scaling.to_json(), allow_nan=False))) == scaling
 
 
-def tuned(tail: Literal["log", "linear"], disasters: Sequence[float] = ()) -> nr.Optimizer:
+def tuned(tail: Literal["log", "linear"], disasters: Sequence[float] = ()) -> rl.Optimizer:
     """A smooth hill; then disasters strike, by turns where it is best and at a new point."""
-    opt = nr.Optimizer(nr.Space({"x": nr.Float(0, 1)}), 24, model=nr.Model(tail=tail), n0=5)
+    opt = rl.Optimizer(rl.Space({"x": rl.Float(0, 1)}), 24, model=rl.Model(tail=tail), n0=5)
     rng = np.random.default_rng(0)
     for trial in opt:
         x = float(trial.params["x"])  # type: ignore[arg-type]
@@ -108,7 +108,7 @@ def test_disasters_do_not_spoil_the_model(disasters: list[float]) -> None:
         opt = tuned(tail, disasters)
         opt.extend(40)
         opt.ask()
-        assert nr.Optimizer.from_json(opt.to_json()).propose() == opt.propose()
+        assert rl.Optimizer.from_json(opt.to_json()).propose() == opt.propose()
         mean, sd = opt.predict({"x": 0.35})
         return max(abs(mean + 0.0225), sd)
 
@@ -141,7 +141,7 @@ def test_predictions_come_back_in_the_users_units() -> None:
     def cost(x: float) -> float:
         return 1.0 + 10.0 * (x - 0.3) ** 2 + (1e4 if x > 0.85 else 0.0)
 
-    opt = nr.Optimizer(nr.Space({"x": nr.Float(0, 1)}), 30, direction="minimize", design="sobol")
+    opt = rl.Optimizer(rl.Space({"x": rl.Float(0, 1)}), 30, direction="minimize", design="sobol")
     for trial in opt:
         opt.tell(trial, cost(float(trial.params["x"])))  # type: ignore[arg-type]
     tried = [float(trial.params["x"]) for trial in opt.trials]  # type: ignore[arg-type]
@@ -153,7 +153,7 @@ def test_predictions_come_back_in_the_users_units() -> None:
 
 
 def test_a_fit_of_an_earlier_version_is_straight() -> None:
-    opt = nr.Optimizer(nr.Space({"x": nr.Float(0, 1)}), 20, n0=3, model=nr.Model(tail="linear"))
+    opt = rl.Optimizer(rl.Space({"x": rl.Float(0, 1)}), 20, n0=3, model=rl.Model(tail="linear"))
     values: NDArray[np.float64] = np.random.default_rng(0).standard_normal(20)
     for trial in opt:
         if opt.remaining < 8:
@@ -161,11 +161,11 @@ def test_a_fit_of_an_earlier_version_is_straight() -> None:
         opt.tell(trial, float(values[trial.number]))
     text = json.loads(opt.to_json())
     del text["model"]["tail"]
-    again = nr.Optimizer.from_json(json.dumps(text))
+    again = rl.Optimizer.from_json(json.dumps(text))
     assert again.model == replace(opt.model, tail="linear")
     assert again.propose() == opt.propose()
 
 
 def test_tail_is_checked() -> None:
-    with pytest.raises(nr.ConfigError, match=r"tail: .*'cut'"):
-        nr.Model(tail="cut")  # type: ignore[arg-type]
+    with pytest.raises(rl.ConfigError, match=r"tail: .*'cut'"):
+        rl.Model(tail="cut")  # type: ignore[arg-type]

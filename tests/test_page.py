@@ -23,9 +23,9 @@ pytest.importorskip("selenium")
 from selenium import webdriver
 from selenium.webdriver.common.keys import Keys
 
-import noregret as nr
-from noregret.journal import Journal
-from noregret.study import Study
+import regretless as rl
+from regretless.journal import Journal
+from regretless.study import Study
 from serving import Service, serving
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -43,11 +43,11 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-SPACE = nr.Space(
+SPACE = rl.Space(
     {
-        "dose": nr.Float(0.1, 10.0, log=True),
-        "visits": nr.Int(1, 12),
-        "drug": nr.Categorical(["A", "B", "C"]),
+        "dose": rl.Float(0.1, 10.0, log=True),
+        "visits": rl.Int(1, 12),
+        "drug": rl.Categorical(["A", "B", "C"]),
     }
 )
 PATIENCE = 15.0  # seconds; the page looks for news every 2
@@ -347,7 +347,7 @@ def test_create_a_study_and_watch_it(page: Page, service: Service) -> None:
         assert is_shown(page.text("#best-mean"), study.best().mean)
         assert page.one("#extend-to").get_property("value") == "2"
         assert "Best mean" in page.text("#news")
-        with pytest.raises(nr.ConfigError):
+        with pytest.raises(rl.ConfigError):
             study.extend(2)
         page.one("#extend-to").send_keys("0")
         page.button("Extend").click()
@@ -386,11 +386,11 @@ def test_what_the_service_says_is_shown(page: Page, service: Service) -> None:
 
 def test_what_is_to_be_tried_is_shown_in_full(page: Page, service: Service) -> None:
     large = 2**60 + 1  # which a browser's numbers do not hold
-    space = nr.Space(
+    space = rl.Space(
         {
-            "n": nr.Int(16384, 99999),
-            "x": nr.Float(1e9, 1e9 + 1),
-            "id": nr.Categorical([large, large + 2]),
+            "n": rl.Int(16384, 99999),
+            "x": rl.Float(1e9, 1e9 + 1),
+            "id": rl.Categorical([large, large + 2]),
         }
     )
     with Study.open(service.storage, "in full", space=space, budget=20) as study:
@@ -437,7 +437,7 @@ def test_numbers_are_read_as_they_are_written(page: Page) -> None:
 
 
 def test_names_are_only_text(page: Page, service: Service) -> None:
-    space = nr.Space({EVIL: nr.Float(0.0, 1.0), "k": nr.Categorical([EVIL, "<script>1</script>"])})
+    space = rl.Space({EVIL: rl.Float(0.0, 1.0), "k": rl.Categorical([EVIL, "<script>1</script>"])})
     with Study.open(service.storage, EVIL, space=space, budget=9) as study:
         for _ in range(6):
             study.tell(study.ask(), 1.0)
@@ -446,7 +446,7 @@ def test_names_are_only_text(page: Page, service: Service) -> None:
     page.wait(lambda: EVIL in page.texts("table a"))
     page.open(EVIL, "#best-mean")
     assert page.text("h1") == EVIL
-    assert page.driver.title == f"{EVIL} – noregret"
+    assert page.driver.title == f"{EVIL} – regretless"
     assert EVIL in page.facts(".params")
     assert page.run("document.querySelectorAll('main img, main script').length") == 0
 
@@ -558,7 +558,7 @@ def test_a_study_that_is_gone_is_missed_and_found_again(driver: Any, tmp_path: P
         Study.open(service.storage, "late", space=SPACE, budget=5).close()
         page.wait(lambda: page.text("#budget") == "5 of 5 evaluations left")
         with Journal.open(service.storage) as journal:
-            rows = "DELETE FROM noregret_events WHERE study = 'late'"
+            rows = "DELETE FROM regretless_events WHERE study = 'late'"
             journal._run(lambda conn: conn.exec_driver_sql(rows))
         page.wait(lambda: "there is no study 'late'" in page.text("main"))
         page.complaints()

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-import noregret as nr
-from noregret.decision import Decision
-from noregret.policies import POLICIES
-from noregret.service.panels import SLICE_POINTS, TABLE_ROWS, panels
-from noregret.study import Snapshot
+import regretless as rl
+from regretless.decision import Decision
+from regretless.policies import POLICIES
+from regretless.service.panels import SLICE_POINTS, TABLE_ROWS, panels
+from regretless.study import Snapshot
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
-SPACE = nr.Space(
+SPACE = rl.Space(
     {
-        "dose": nr.Float(0.1, 10.0, log=True),
-        "visits": nr.Int(1, 12),
-        "drug": nr.Categorical(["A", "B", "C"]),
+        "dose": rl.Float(0.1, 10.0, log=True),
+        "visits": rl.Int(1, 12),
+        "drug": rl.Categorical(["A", "B", "C"]),
     }
 )
 
@@ -33,10 +33,10 @@ def f(params: dict[str, Any]) -> float:
     return float(5 - np.log(params["dose"]) ** 2 - ((params["visits"] - 7) / 5) ** 2 + bonus)
 
 
-def tuned(direction: Any = "maximize", steps: int = 25, **options: Any) -> nr.Optimizer:
+def tuned(direction: Any = "maximize", steps: int = 25, **options: Any) -> rl.Optimizer:
     """Told, abandoned and pending trials, and prior data; a mirror image if minimised."""
     sign = 1.0 if direction == "maximize" else -1.0
-    opt = nr.Optimizer(SPACE, 60, seed=2, direction=direction, **options)
+    opt = rl.Optimizer(SPACE, 60, seed=2, direction=direction, **options)
     opt.observe({"dose": 1.0, "visits": 4, "drug": "A"}, sign * 4.5)
     rng = np.random.default_rng(0)
     for number in range(steps):
@@ -50,7 +50,7 @@ def tuned(direction: Any = "maximize", steps: int = 25, **options: Any) -> nr.Op
     return opt
 
 
-def shown(opt: nr.Optimizer) -> dict[str, Any]:
+def shown(opt: rl.Optimizer) -> dict[str, Any]:
     """There and back through strict JSON."""
     snapshot = Snapshot("s", 7, NOW, opt.copy(), (NOW,) * opt.asked)
     answer: dict[str, Any] = json.loads(json.dumps(panels(snapshot), allow_nan=False))
@@ -58,11 +58,11 @@ def shown(opt: nr.Optimizer) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module", params=["maximize", "minimize"])
-def study(request: pytest.FixtureRequest) -> nr.Optimizer:
+def study(request: pytest.FixtureRequest) -> rl.Optimizer:
     return tuned(request.param)
 
 
-def test_it_repeats_the_studys_own_answers(study: nr.Optimizer) -> None:
+def test_it_repeats_the_studys_own_answers(study: rl.Optimizer) -> None:
     got, best = shown(study), study.best()
     assert got["best"] == vars(best)
     assert got["counts"] == {
@@ -75,7 +75,7 @@ def test_it_repeats_the_studys_own_answers(study: nr.Optimizer) -> None:
         "observed": 1,
     }
     assert (got["name"], got["seq"], got["direction"]) == ("s", 7, study.direction)
-    assert nr.Space.from_json(got["space"]) == SPACE
+    assert rl.Space.from_json(got["space"]) == SPACE
     (waiting,) = study.pending
     assert got["pending"] == [
         {
@@ -87,7 +87,7 @@ def test_it_repeats_the_studys_own_answers(study: nr.Optimizer) -> None:
     ]
 
 
-def test_every_trial_has_its_sentence(study: nr.Optimizer) -> None:
+def test_every_trial_has_its_sentence(study: rl.Optimizer) -> None:
     got, rows = shown(study), study.history()
     assert [t["sentence"] for t in got["trials"]] == [str(r.decision or "") for r in rows]
     assert [t["value"] for t in got["trials"]] == [r.value for r in rows]
@@ -98,7 +98,7 @@ def test_every_trial_has_its_sentence(study: nr.Optimizer) -> None:
         assert got["decisions"][name] == [getattr(d, name) for d in own]
 
 
-def test_running_sums_are_the_posteriors(study: nr.Optimizer) -> None:
+def test_running_sums_are_the_posteriors(study: rl.Optimizer) -> None:
     got = shown(study)["running"]
     told = [row for row in study.history() if row.status == "told"]
     mean = np.array([study.predict(row.params)[0] for row in told])
@@ -113,7 +113,7 @@ def test_running_sums_are_the_posteriors(study: nr.Optimizer) -> None:
     assert np.all(np.diff(got["regret"]["mean"]) > -1e-9)  # nothing beats the incumbent
 
 
-def test_bands_are_of_the_joint_posterior(study: nr.Optimizer) -> None:
+def test_bands_are_of_the_joint_posterior(study: rl.Optimizer) -> None:
     """Against drawing the whole function many times, which knows nothing of our shortcut."""
     got = shown(study)["running"]
     told = [row for row in study.history() if row.status == "told"]
@@ -148,7 +148,7 @@ def test_to_minimise_is_a_mirror_image() -> None:
 
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])
 def test_a_dot_is_the_mean_of_what_was_counted(direction: Any) -> None:
-    opt = nr.Optimizer(nr.Space({"x": nr.Float(0.0, 1.0)}), 9, direction=direction)
+    opt = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), 9, direction=direction)
     opt.observe({"x": 0.5}, 1.0, count=400)
     opt.observe({"x": 0.5}, 3.0, count=1)
     got = shown(opt)
@@ -157,7 +157,7 @@ def test_a_dot_is_the_mean_of_what_was_counted(direction: Any) -> None:
     assert dot["y"] == pytest.approx(got["best"]["sample_mean"]) == pytest.approx(403 / 401)
 
 
-def test_slices_go_through_the_incumbent(study: nr.Optimizer) -> None:
+def test_slices_go_through_the_incumbent(study: rl.Optimizer) -> None:
     got, best = shown(study)["slices"], study.best()
     assert [s["name"] for s in got] == list(SPACE.names)
     assert [len(s["values"]) for s in got] == [SLICE_POINTS, 12, 3]
@@ -174,7 +174,7 @@ def test_slices_go_through_the_incumbent(study: nr.Optimizer) -> None:
     assert all(0.0 <= p["near"] <= 1.0 + 1e-9 for s in got for p in s["points"])
 
 
-def test_calibration_compares_with_what_was_predicted(study: nr.Optimizer) -> None:
+def test_calibration_compares_with_what_was_predicted(study: rl.Optimizer) -> None:
     got = shown(study)["calibration"]
     z = [
         (row.value - row.decision.mean) / np.hypot(row.decision.sd, row.decision.noise_sd)
@@ -188,7 +188,7 @@ def test_calibration_compares_with_what_was_predicted(study: nr.Optimizer) -> No
 
 
 def test_a_result_with_its_own_error_is_judged_by_it() -> None:
-    opt = nr.Optimizer(SPACE, 10)
+    opt = rl.Optimizer(SPACE, 10)
     why = Decision("given", "eic", 10, mean=1.0, sd=3.0, noise_sd=100.0)
     opt.tell(opt.adopt({"dose": 1.0, "visits": 4, "drug": "A"}, why), 6.0, sem=4.0)
     opt.tell(opt.adopt({"dose": 1.0, "visits": 4, "drug": "A"}, why), 6.0, count=625)
@@ -196,7 +196,7 @@ def test_a_result_with_its_own_error_is_judged_by_it() -> None:
 
 
 def test_before_anything_was_told() -> None:
-    opt = nr.Optimizer(SPACE, 10)
+    opt = rl.Optimizer(SPACE, 10)
     empty = shown(opt)
     assert empty["best"] is None
     assert empty["running"] is None
@@ -230,14 +230,14 @@ def test_past_the_budget() -> None:
 
 @pytest.mark.parametrize("values", [[0.0] * 6, [1e100, -1e100] * 3, [1e-300, 2e-300] * 3])
 def test_hard_numbers_are_still_json(values: list[float]) -> None:
-    opt = nr.Optimizer(SPACE, 20, n0=4)
+    opt = rl.Optimizer(SPACE, 20, n0=4)
     for value in values:
         opt.tell(opt.ask(), value)
     assert len(shown(opt)["running"]["number"]) == 6
 
 
 def test_long_lists_are_cut_and_wide_ranges_thinned() -> None:
-    opt = nr.Optimizer(nr.Space({"n": nr.Int(1, 100_000), "k": nr.Int(1, 10**6, log=True)}), 3000)
+    opt = rl.Optimizer(rl.Space({"n": rl.Int(1, 100_000), "k": rl.Int(1, 10**6, log=True)}), 3000)
     for i in range(TABLE_ROWS + 5):
         opt.tell(opt.adopt({"n": 1 + i % 7, "k": 5}), float(i % 7))
     got = shown(opt)
@@ -248,7 +248,7 @@ def test_long_lists_are_cut_and_wide_ranges_thinned() -> None:
 
 
 def test_it_changes_nothing_and_is_quick() -> None:
-    opt = nr.Optimizer(SPACE, 600, n0=100)
+    opt = rl.Optimizer(SPACE, 600, n0=100)
     rng = np.random.default_rng(0)
     points = [trial.params for trial in opt.ask(100)]
     for number, params in enumerate(points):
@@ -269,5 +269,5 @@ def test_it_changes_nothing_and_is_quick() -> None:
 
 
 def test_it_needs_no_web_framework() -> None:
-    code = "import sys, noregret.service.panels; assert 'starlette' not in sys.modules"
+    code = "import sys, regretless.service.panels; assert 'starlette' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -79,14 +79,14 @@ def test_the_optimum_is_reached(name, params):
 
 
 def test_the_order_is_seed_by_seed_and_the_cheap_ones_first():
-    wanted = runs.specs(["hartmann-6", "forrester-1"], ["ax", "noregret"], "common", 2, 1)
+    wanted = runs.specs(["hartmann-6", "forrester-1"], ["ax", "regretless"], "common", 2, 1)
     assert [spec.id for spec in wanted] == [
-        "forrester-1/noregret/common/0",
-        "hartmann-6/noregret/common/0",
+        "forrester-1/regretless/common/0",
+        "hartmann-6/regretless/common/0",
         "forrester-1/ax/common/0",
         "hartmann-6/ax/common/0",
-        "forrester-1/noregret/common/1",
-        "hartmann-6/noregret/common/1",
+        "forrester-1/regretless/common/1",
+        "hartmann-6/regretless/common/1",
     ]
 
 
@@ -127,22 +127,22 @@ def test_every_tool_knows_which_way_is_up(name):
 def test_runs_are_recorded_resumed_and_reported(tmp_path, monkeypatch, capsys):
     folder = tmp_path / "peers" / "records"
     command = ["--records", str(folder), "--budget", str(BUDGET), "--problems", "forrester-1"]
-    command += ["--tools", "noregret", "random", "--seeds", "2"]
+    command += ["--tools", "regretless", "random", "--seeds", "2"]
     monkeypatch.setattr("benchmarks.peers.footprint.REPEATS", 1)
     main(command)
     first = runs.read(folder)
     assert len(first) == 4
     assert all(run.error is None and len(run.steps) == BUDGET for run in first.values())
-    run = first["forrester-1/noregret/own/1"]
+    run = first["forrester-1/regretless/own/1"]
     assert run.curve[-1] == pytest.approx(run.regret, abs=1e-3)
-    assert run.stamp["noregret"]
+    assert run.stamp["regretless"]
 
     monkeypatch.setattr(runs, "in_a_process", lambda *_: pytest.fail("a run was done again"))
     main(command)
     assert runs.read(folder) == first
     page = (tmp_path / "peers.md").read_text()
     assert "A smoke test" in page
-    assert "| noregret |" in page
+    assert "| regretless |" in page
     assert "`ax`: no run at all." in page
     assert (tmp_path / "peers" / "regret.png").stat().st_size > 1000
     with pytest.raises(SystemExit, match="a folder of their own"):
@@ -172,7 +172,7 @@ def test_few_runs_rank_nobody_and_decide_nothing():
     spread = np.linspace(-0.1, 0.1, ENOUGH)
     found = recorded(
         {
-            "noregret": [1.0, *(1.0 + spread)],
+            "regretless": [1.0, *(1.0 + spread)],
             "ax": [2.0, 2.01, 1.99],
             "skopt": [*(4.0 + spread)],
             "optuna-tpe": [*(3.0 + spread)],
@@ -188,10 +188,10 @@ def test_few_runs_rank_nobody_and_decide_nothing():
 
 def test_the_confirmation_has_seeds_of_its_own():
     ours, theirs = [1.0, 1.2, 0.9, 1.1, 1.0, 1.3], [1.5, 1.4, 2.0, 1.2, 1.6]
-    known = recorded({"noregret": [100.0] * 5, "optuna-tpe": theirs})
-    found = [*known, *recorded({"noregret": ours}, FRESH)]
+    known = recorded({"regretless": [100.0] * 5, "optuna-tpe": theirs})
+    found = [*known, *recorded({"regretless": ours}, FRESH)]
     results, fresh = Results.of(found, "own"), Results.of(found, "own", fresh=True)
-    assert results.cells["forrester-1", "noregret"].over("regret").mean == 100
+    assert results.cells["forrester-1", "regretless"].over("regret").mean == 100
     (duel,) = report.duels(results, fresh)
     expected = stats.ttest_ind(ours, theirs, equal_var=False)
     assert duel.gap.p == pytest.approx(expected.pvalue)
@@ -214,9 +214,9 @@ def test_the_picture_shows_the_ratios_of_those_with_enough_seeds(tmp_path, monke
         return plot_line(self, x, y, *rest, **style)
 
     monkeypatch.setattr(Axes, "plot", noted)
-    known = recorded({"noregret": [9.0] * 5, "optuna-tpe": [3.0] * ENOUGH, "ax": [5.0] * 2})
-    ours = Results.of(recorded({"noregret": [2.0] * 6}, FRESH), "own", fresh=True)
-    cell = ours.cells["forrester-1", "noregret"]
+    known = recorded({"regretless": [9.0] * 5, "optuna-tpe": [3.0] * ENOUGH, "ax": [5.0] * 2})
+    ours = Results.of(recorded({"regretless": [2.0] * 6}, FRESH), "own", fresh=True)
+    cell = ours.cells["forrester-1", "regretless"]
     plot.draw_ratios(Results.of(known, "own"), {"forrester-1": cell}, tmp_path / "ratios.png")
     assert drawn == {plot.COLOURS["optuna-tpe"]: (1.5, 0)}
     assert (tmp_path / "ratios.png").stat().st_size > 1000
@@ -229,13 +229,13 @@ def test_many_looks_need_more():
 
 
 def test_a_cell_is_not_made_in_two_ways(tmp_path, capsys):
-    wanted = specs("noregret-eic", seeds=2)
+    wanted = specs("regretless-eic", seeds=2)
     record = runs.run(wanted[0])
     assert record.stamp["setting"] == "policy=eic"
     runs.append(tmp_path, replace(record, stamp=record.stamp | {"setting": "policy=ei"}))
     assert runs.run_all(wanted, tmp_path) == 1
     assert (
-        "left as it is: forrester-1/noregret-eic/own, run with policy=ei;"
+        "left as it is: forrester-1/regretless-eic/own, run with policy=ei;"
         in capsys.readouterr().out
     )
     assert list(runs.read(tmp_path)) == [record.id]
@@ -292,7 +292,7 @@ def test_nothing_is_started_after_the_limit(tmp_path):
 @pytest.mark.parametrize("problem", ["forrester-1", "recipe-5"])
 def test_a_common_start_is_the_same_for_all(problem):
     """And ours is told of it point by point: its adapter asserts that."""
-    names, size = ["noregret", "noregret-paper", "random"], 2 * TASKS[problem].space.dim + 2
+    names, size = ["regretless", "regretless-paper", "random"], 2 * TASKS[problem].space.dim + 2
     wanted = runs.specs([problem], names, "common", 1, 1, size + 3)
     found = [runs.run(spec) for spec in wanted]
     assert [run.error for run in found] == [None] * 3
@@ -303,6 +303,6 @@ def test_a_common_start_is_the_same_for_all(problem):
 def test_a_start_that_is_told_in_another_order_would_be_noticed():
     task = TASKS["forrester-1"]
     first = common_start(task, 0)
-    tool = tools.TOOLS["noregret"].tool(task, 0, list(reversed(first)))
+    tool = tools.TOOLS["regretless"].tool(task, 0, list(reversed(first)))
     with pytest.raises(AssertionError):
         tool.tell(first[0], 1.0)

@@ -11,17 +11,17 @@ import pytest
 from matplotlib.axes import Axes
 from scipy import stats
 
-import noregret as nr
-from noregret.plotting import plot_decisions, plot_posterior, plot_regret, plot_reward
+import regretless as rl
+from regretless.plotting import plot_decisions, plot_posterior, plot_regret, plot_reward
 
 matplotlib.use("Agg")
 
-LINE = nr.Space({"price": nr.Float(1.0, 20.0, log=True)})
-PLANE = nr.Space({"a": nr.Float(0.0, 1.0), "b": nr.Float(0.1, 10.0, log=True)})
+LINE = rl.Space({"price": rl.Float(1.0, 20.0, log=True)})
+PLANE = rl.Space({"a": rl.Float(0.0, 1.0), "b": rl.Float(0.1, 10.0, log=True)})
 
 
-def tuned(space: nr.Space, steps: int = 15, **options: object) -> nr.Optimizer:
-    opt = nr.Optimizer(space, 40, seed=1, **options)  # type: ignore[arg-type]
+def tuned(space: rl.Space, steps: int = 15, **options: object) -> rl.Optimizer:
+    opt = rl.Optimizer(space, 40, seed=1, **options)  # type: ignore[arg-type]
     rng = np.random.default_rng(0)
     for trial in opt.ask(steps):
         value = -sum((float(v) - 0.5) ** 2 for v in trial.params.values())
@@ -57,8 +57,8 @@ def test_reward_is_what_was_gained(direction: str) -> None:
     sign = 1 if direction == "maximize" else -1
     line = plot_reward(opt, baseline=-30.0).get_lines()[1]
     np.testing.assert_allclose(line.get_ydata(), np.cumsum(sign * (values + 30.0)))
-    with pytest.raises(nr.NoResultsError, match="nothing was told"):
-        plot_reward(nr.Optimizer(LINE, 5))
+    with pytest.raises(rl.NoResultsError, match="nothing was told"):
+        plot_reward(rl.Optimizer(LINE, 5))
 
 
 def band(ax: Axes) -> np.ndarray:
@@ -68,7 +68,7 @@ def band(ax: Axes) -> np.ndarray:
 
 
 def test_the_band_of_the_reward_knows_the_noise_of_the_first_result() -> None:
-    opt = nr.Optimizer(LINE, 4)
+    opt = rl.Optimizer(LINE, 4)
     sems = np.array([0.5, 0.2, 0.1])
     for trial, sem in zip(opt.ask(3), sems, strict=True):
         opt.tell(trial, float(trial.number), sem=sem)
@@ -80,12 +80,12 @@ def test_the_band_of_the_reward_knows_the_noise_of_the_first_result() -> None:
 
 
 def test_little_to_draw() -> None:
-    opt = nr.Optimizer(LINE, 4)
+    opt = rl.Optimizer(LINE, 4)
     opt.tell(opt.ask(), 1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         plot_reward(opt)
-    with pytest.raises(nr.ConfigError, match="'none' has no steps"):
+    with pytest.raises(rl.ConfigError, match="'none' has no steps"):
         plot_regret({"none": []})
 
 
@@ -94,11 +94,11 @@ def test_every_decision_is_shown() -> None:
     ax = plot_decisions(opt)
     shown = sum(len(points.get_offsets()) for points in ax.collections)
     assert shown == 15
-    plot_decisions(nr.Optimizer(LINE, 5))  # nothing to show is not an error
+    plot_decisions(rl.Optimizer(LINE, 5))  # nothing to show is not an error
 
 
 @pytest.mark.parametrize("space", [LINE, PLANE])
-def test_posterior_draws_and_changes_nothing(space: nr.Space) -> None:
+def test_posterior_draws_and_changes_nothing(space: rl.Space) -> None:
     opt = tuned(space)
     before = opt.to_json()
     first, second = plot_posterior(opt)
@@ -116,14 +116,14 @@ def test_the_grey_is_where_the_gate_is_shut() -> None:
 
 
 def test_other_spaces_are_refused_by_name() -> None:
-    opt = tuned(nr.Space({"x": nr.Float(0, 1), "n": nr.Int(1, 4)}))
-    with pytest.raises(nr.ConfigError, match="x, n"):
+    opt = tuned(rl.Space({"x": rl.Float(0, 1), "n": rl.Int(1, 4)}))
+    with pytest.raises(rl.ConfigError, match="x, n"):
         plot_posterior(opt)
 
 
 def test_a_run_may_be_held_in_any_way(tmp_path: Path) -> None:
-    result = nr.maximize(lambda params: -(params["price"] ** 2), LINE, 8)  # type: ignore[operator]
-    with nr.Study.open(tmp_path / "s.db", "s", space=LINE, budget=8) as study:
+    result = rl.maximize(lambda params: -(params["price"] ** 2), LINE, 8)  # type: ignore[operator]
+    with rl.Study.open(tmp_path / "s.db", "s", space=LINE, budget=8) as study:
         for trial in study:
             study.tell(trial, -(trial.params["price"] ** 2))  # type: ignore[operator]
         for run in (result, result.optimizer, study):
@@ -134,14 +134,14 @@ def test_a_run_may_be_held_in_any_way(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("plot", [plot_decisions, plot_reward, plot_posterior])
 def test_what_is_no_run_is_refused(plot: Any) -> None:
-    with pytest.raises(nr.ConfigError, match=r"need an Optimizer, a Result or a Study, got \[\]"):
+    with pytest.raises(rl.ConfigError, match=r"need an Optimizer, a Result or a Study, got \[\]"):
         plot([])
 
 
 def test_curves_and_baselines_that_cannot_be() -> None:
-    with pytest.raises(nr.ConfigError, match="equal length of 'mine'"):
+    with pytest.raises(rl.ConfigError, match="equal length of 'mine'"):
         plot_regret({"mine": [[1.0, 2.0], [1.0]]})  # type: ignore[dict-item]
-    with pytest.raises(nr.ConfigError, match="of 'mine'"):
+    with pytest.raises(rl.ConfigError, match="of 'mine'"):
         plot_regret({"mine": np.zeros((2, 2, 2))})
-    with pytest.raises(nr.ConfigError, match="baseline, got 'x'"):
-        plot_reward(nr.Optimizer(LINE, 4), baseline="x")  # type: ignore[arg-type]
+    with pytest.raises(rl.ConfigError, match="baseline, got 'x'"):
+        plot_reward(rl.Optimizer(LINE, 4), baseline="x")  # type: ignore[arg-type]

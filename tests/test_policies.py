@@ -7,12 +7,12 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-import noregret as nr
-from noregret.gp import GP, Data, Hyper
-from noregret.kernels import SE, Matern
-from noregret.numerics import gate, h
-from noregret.policies import POLICIES, Context, incumbent, make_policy
-from noregret.scores import PosteriorScore
+import regretless as rl
+from regretless.gp import GP, Data, Hyper
+from regretless.kernels import SE, Matern
+from regretless.numerics import gate, h
+from regretless.policies import POLICIES, Context, incumbent, make_policy
+from regretless.scores import PosteriorScore
 
 
 def context(seed: int = 0, m: int = 12, dim: int = 2, remaining: int = 40) -> Context:
@@ -57,7 +57,7 @@ def test_the_incumbent_always_passes(remaining: int, seed: int) -> None:
     """B_n is never empty (paper.md 4.2)."""
     here = context(seed, remaining=remaining)
     best = here.gp.data.x[[here.incumbent_row]]
-    _, slack = nr.EIC().score(here)(best)
+    _, slack = rl.EIC().score(here)(best)
     assert slack[0] >= -1e-9
 
 
@@ -73,16 +73,16 @@ def test_incumbents() -> None:
 
 
 SCORES = {
-    "eic": nr.EIC(),
-    "ei": nr.EI(),
-    "ei-observation": nr.EI(incumbent="observation"),
-    "aei-huang": nr.AEI(factor="huang"),
-    "aei-printed": nr.AEI(factor="printed"),
-    "ids": nr.IDS(),
-    "ids-directed": nr.IDS(directed=True),
-    "gp-ucb": nr.GPUCB(),
-    "gp-ts": nr.GPTS(features=64),
-    "gp-ts-scaled": nr.GPTS(features=64, scale=2.0),
+    "eic": rl.EIC(),
+    "ei": rl.EI(),
+    "ei-observation": rl.EI(incumbent="observation"),
+    "aei-huang": rl.AEI(factor="huang"),
+    "aei-printed": rl.AEI(factor="printed"),
+    "ids": rl.IDS(),
+    "ids-directed": rl.IDS(directed=True),
+    "gp-ucb": rl.GPUCB(),
+    "gp-ts": rl.GPTS(features=64),
+    "gp-ts-scaled": rl.GPTS(features=64, scale=2.0),
 }
 
 
@@ -111,34 +111,34 @@ def test_scores_are_what_they_are_called() -> None:
     rng = np.random.default_rng(0)
     draws = mu[:, None] + s[:, None] * rng.standard_normal((50, 200_000))
     ei = np.maximum(draws - xi, 0).mean(axis=1)
-    np.testing.assert_allclose(np.exp(nr.EI().score(here)(x)[0]), ei, rtol=0.1, atol=2e-3)
+    np.testing.assert_allclose(np.exp(rl.EI().score(here)(x)[0]), ei, rtol=0.1, atol=2e-3)
 
-    plain = nr.EI().score(here)(x)[0]
-    huang, printed = (nr.AEI(factor=f).score(here)(x)[0] - plain for f in ("huang", "printed"))
+    plain = rl.EI().score(here)(x)[0]
+    huang, printed = (rl.AEI(factor=f).score(here)(x)[0] - plain for f in ("huang", "printed"))
     np.testing.assert_allclose(np.exp(huang), 1 - noise / np.hypot(s, noise))
     np.testing.assert_allclose(np.exp(printed), s / np.hypot(s, noise))
-    np.testing.assert_allclose(nr.GPUCB(beta=4.0).score(here)(x)[0], mu + 2 * s)
+    np.testing.assert_allclose(rl.GPUCB(beta=4.0).score(here)(x)[0], mu + 2 * s)
 
 
 def test_widths_of_gp_ucb() -> None:
     here = context()
     n, d = here.asked + 1, 2
-    assert nr.GPUCB(beta=9).width(here) == 3
-    assert nr.GPUCB(beta="log").width(here) == pytest.approx(np.sqrt(0.2 * d * np.log(2 * n)))
+    assert rl.GPUCB(beta=9).width(here) == 3
+    assert rl.GPUCB(beta="log").width(here) == pytest.approx(np.sqrt(0.2 * d * np.log(2 * n)))
     srinivas = 2 * np.log(2 * np.pi**2 * n**2 / 0.3) + 2 * d * np.log(
         n**2 * d * np.sqrt(np.log(4 * d / 0.1))
     )
-    assert nr.GPUCB(beta="srinivas").width(here) == pytest.approx(np.sqrt(srinivas))
+    assert rl.GPUCB(beta="srinivas").width(here) == pytest.approx(np.sqrt(srinivas))
     theirs = 2.0 + np.sqrt(2 * (here.gp.information + 1 + np.log(1 / 0.1)))
-    assert nr.GPUCB(beta="chowdhury-gopalan", bound=2.0).width(here) == pytest.approx(theirs)
+    assert rl.GPUCB(beta="chowdhury-gopalan", bound=2.0).width(here) == pytest.approx(theirs)
 
 
 def test_widths_of_gp_ts() -> None:
     here = context()
-    assert nr.GPTS().width(here) == 1
-    assert nr.GPTS(scale=3).width(here) == 3
+    assert rl.GPTS().width(here) == 1
+    assert rl.GPTS(scale=3).width(here) == 3
     v_n = 2.0 + np.sqrt(2 * (here.gp.information + 1 + np.log(2 / 0.1)))
-    wide = nr.GPTS(scale="chowdhury-gopalan", bound=2.0)
+    wide = rl.GPTS(scale="chowdhury-gopalan", bound=2.0)
     assert wide.width(here) == pytest.approx(v_n)
     x = np.random.default_rng(1).random((20, 2))
     drawn = wide.score(replace(here, rng=np.random.default_rng(2)))(x)[0]
@@ -148,39 +148,39 @@ def test_widths_of_gp_ts() -> None:
 
 def test_nguyen_falls_back_to_the_largest_sample_mean() -> None:
     here = context()
-    policy = nr.EINguyen(kappa=1e-4)
+    policy = rl.EINguyen(kappa=1e-4)
     edge = np.log(1e-4 / here.unit)  # kappa is in the user's units
     assert policy.settle(here, edge + 1e-9) is None
     assert policy.settle(here, edge - 1e-9) == int(np.argmax(here.gp.data.y))
-    assert nr.EINguyen(kappa=0.0).settle(here, -1e9) is None
+    assert rl.EINguyen(kappa=0.0).settle(here, -1e9) is None
 
 
 def test_ei_is_eic_without_its_gate() -> None:
-    space = nr.Space({"x": nr.Float(0, 1), "y": nr.Float(0, 1)})
+    space = rl.Space({"x": rl.Float(0, 1), "y": rl.Float(0, 1)})
 
-    def run(policy: nr.Policy) -> list[dict[str, nr.Scalar]]:
-        opt = nr.Optimizer(space, 20, policy=policy, seed=5)
+    def run(policy: rl.Policy) -> list[dict[str, rl.Scalar]]:
+        opt = rl.Optimizer(space, 20, policy=policy, seed=5)
         for trial in opt:
             x, y = (float(v) for v in trial.params.values())
             noise = np.random.default_rng(trial.number).standard_normal()
             opt.tell(trial, np.sin(9 * x) + y + 0.1 * noise)
         return [trial.params for trial in opt.trials]
 
-    assert run(nr.EI()) == run(nr.EIC(gate=False, merge=False))
-    assert run(nr.EI()) != run(nr.EIC())
+    assert run(rl.EI()) == run(rl.EIC(gate=False, merge=False))
+    assert run(rl.EI()) != run(rl.EIC())
 
 
 def test_theory_s_omega_widens_the_posterior() -> None:
     here = context()
-    score = nr.EIC(omega_scale=2.0, delta=0.1).score(here)
+    score = rl.EIC(omega_scale=2.0, delta=0.1).score(here)
     assert isinstance(score, PosteriorScore)
     expected = 2.0 * np.sqrt(here.gp.information + 1 + np.log(10))
     assert score.omega == pytest.approx(expected)
 
 
 def test_explore_then_commit() -> None:
-    space = nr.Space({"x": nr.Float(0, 1)})
-    opt = nr.Optimizer(space, 20, policy=nr.ExploreThenCommit(0.5), n0=2)
+    space = rl.Space({"x": rl.Float(0, 1)})
+    opt = rl.Optimizer(space, 20, policy=rl.ExploreThenCommit(0.5), n0=2)
     for trial in opt:
         opt.tell(trial, float(trial.params["x"]))
     late = {trial.params["x"] for trial in opt.trials[10:]}
@@ -191,8 +191,8 @@ def test_explore_then_commit() -> None:
 def test_explore_then_commit_serves_the_best_mean_of_each_time() -> None:
     """Under noise that may be another point later on, but never a new one."""
     rng = np.random.default_rng(0)
-    opt = nr.Optimizer(
-        nr.Space({"x": nr.Float(0, 1)}), 40, policy=nr.ExploreThenCommit(0.5), seed=1
+    opt = rl.Optimizer(
+        rl.Space({"x": rl.Float(0, 1)}), 40, policy=rl.ExploreThenCommit(0.5), seed=1
     )
     for trial in opt:
         if trial.number >= 20:
@@ -212,35 +212,35 @@ def test_json_there_and_back(name: str) -> None:
 @pytest.mark.parametrize(
     ("make", "named"),
     [
-        (lambda: nr.EI(incumbent="best"), "best"),  # type: ignore[arg-type]
-        (lambda: nr.EI(incumbent="quantile", beta=1.0), "1.0"),
-        (lambda: nr.EIC(omega_scale=0.0), "0.0"),
-        (lambda: nr.EIC(delta=2.0), "2.0"),
-        (lambda: nr.AEI(factor="other"), "other"),  # type: ignore[arg-type]
-        (lambda: nr.EINguyen(kappa=-1.0), "-1.0"),
-        (lambda: nr.EINguyen(kappa=float("nan")), "nan"),
-        (lambda: nr.GPUCB(beta="wide"), "wide"),
-        (lambda: nr.GPUCB(beta=-4.0), "-4.0"),
-        (lambda: nr.GPTS(scale="wide"), "wide"),
-        (lambda: nr.GPTS(features=0), "0"),
-        (lambda: nr.ExploreThenCommit(1.5), "1.5"),
+        (lambda: rl.EI(incumbent="best"), "best"),  # type: ignore[arg-type]
+        (lambda: rl.EI(incumbent="quantile", beta=1.0), "1.0"),
+        (lambda: rl.EIC(omega_scale=0.0), "0.0"),
+        (lambda: rl.EIC(delta=2.0), "2.0"),
+        (lambda: rl.AEI(factor="other"), "other"),  # type: ignore[arg-type]
+        (lambda: rl.EINguyen(kappa=-1.0), "-1.0"),
+        (lambda: rl.EINguyen(kappa=float("nan")), "nan"),
+        (lambda: rl.GPUCB(beta="wide"), "wide"),
+        (lambda: rl.GPUCB(beta=-4.0), "-4.0"),
+        (lambda: rl.GPTS(scale="wide"), "wide"),
+        (lambda: rl.GPTS(features=0), "0"),
+        (lambda: rl.ExploreThenCommit(1.5), "1.5"),
         (lambda: make_policy({"name": "eic", "colour": 1}), "colour"),
         (lambda: make_policy("nothing"), "nothing"),
     ],
 )
 def test_options_that_can_t_be_right(make, named: str) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(nr.ConfigError, match=named):
+    with pytest.raises(rl.ConfigError, match=named):
         make()
 
 
 def test_replicates_are_merged_only_where_nothing_can_be_learnt() -> None:
     """The rule of `maximise.same_point`, from its definition by brute force."""
-    from noregret.maximise import same_point
+    from regretless.maximise import same_point
 
     x = np.array([[0.30], [0.31], [0.70]])
     gp = GP.of(Data.of(x, np.array([1.0, 1.0, 0.0])), Hyper(SE((0.3,)), 0.01, 1.0, 0.0))
     here = context()
-    score = nr.EI().score(
+    score = rl.EI().score(
         Context(**{**here.__dict__, "gp": gp, "rows": 3, "best_observation": 1.0})
     )
     for new in np.linspace(0.25, 0.75, 41):
@@ -271,7 +271,7 @@ def test_ids_weighs_what_is_feared_against_what_is_learnt() -> None:
     b = -t
     resolution = max(here.gp.noise_sd**2, 0.1 * here.gp.omega**2)
     ratio = (9.0 - (mu - b * s)) ** 2 / np.log1p(s**2 / resolution)
-    value, slack = nr.IDS().score(here)(x)
+    value, slack = rl.IDS().score(here)(x)
     np.testing.assert_allclose(value, -np.log(ratio), rtol=1e-10)
     np.testing.assert_array_equal(slack >= 0, (mu - incumbent(here, "mean")) / s >= t)
 
@@ -282,7 +282,7 @@ def test_ids_ends_at_the_best_mean() -> None:
     mu, _ = here.gp.at_data
     best = here.gp.data.x[np.argmax(mu)]
     told = replace(here, highest=lambda b: (best, float(mu.max()) if b == 0 else np.inf))
-    value, _ = nr.IDS().score(told).at_rows(here.rows)
+    value, _ = rl.IDS().score(told).at_rows(here.rows)
     assert np.argmax(value) == np.argmax(mu)
 
 
@@ -298,11 +298,11 @@ def test_directed_ids_learns_of_the_point_hoped_for() -> None:
         joint = here.gp.hyper.omega2 * here.gp.covariance(np.vstack([each, point]))
         after = joint[1, 1] - joint[0, 1] ** 2 / (joint[0, 0] + resolution)
         learnt.append(np.log(joint[1, 1] / after))
-    value, _ = nr.IDS().score(here)(x)
+    value, _ = rl.IDS().score(here)(x)
     np.testing.assert_allclose(value, np.log(learnt) - 2 * np.log(top - mu + b * s), rtol=1e-7)
-    rows, _ = nr.IDS().score(here).at_rows(here.rows)
-    np.testing.assert_allclose(rows, nr.IDS().score(here)(here.gp.data.x)[0], rtol=1e-6)
-    assert not np.allclose(value, nr.IDS(directed=False).score(here)(x)[0])
+    rows, _ = rl.IDS().score(here).at_rows(here.rows)
+    np.testing.assert_allclose(rows, rl.IDS().score(here)(here.gp.data.x)[0], rtol=1e-6)
+    assert not np.allclose(value, rl.IDS(directed=False).score(here)(x)[0])
 
 
 @pytest.mark.parametrize("unit", [1e-20, 1e-6, 1e6])
@@ -315,75 +315,75 @@ def test_units_don_t_matter_to_directed_ids(unit: float) -> None:
     )
     scaled = replace(plain, gp=larger, highest=lambda b: (point, unit * top))
     x = np.vstack([point, np.random.default_rng(1).random((50, 2))])
-    one, other = (nr.IDS().score(each)(x)[0] for each in (plain, scaled))
+    one, other = (rl.IDS().score(each)(x)[0] for each in (plain, scaled))
     np.testing.assert_allclose(other + 2 * np.log(unit), one, rtol=1e-6)
 
 
-@pytest.mark.parametrize("policy", [nr.IDS, nr.EIC])
+@pytest.mark.parametrize("policy", [rl.IDS, rl.EIC])
 @pytest.mark.parametrize("payback", [-0.1, 1.1, float("nan"), float("inf")])
-def test_payback_is_a_share(policy: type[nr.Policy], payback: float) -> None:
-    with pytest.raises(nr.ConfigError, match=r"payback: .*" + str(payback)):
+def test_payback_is_a_share(policy: type[rl.Policy], payback: float) -> None:
+    with pytest.raises(rl.ConfigError, match=r"payback: .*" + str(payback)):
         policy(payback=payback)  # type: ignore[call-arg]
 
 
 def test_a_gain_has_to_pay_within_the_payback() -> None:
     """The gate is EIC's own for as many evaluations as the payback allows."""
     here = context(remaining=41)
-    assert nr.EIC().threshold(here) == gate(41)
-    assert nr.EIC(payback=0.25).threshold(here) == nr.IDS(0.25).threshold(here) == gate(11)
-    assert nr.EIC(payback=0.0).threshold(here) == 0.0  # only what is expected to be no worse
-    assert nr.EIC(gate=False).threshold(here) is None
+    assert rl.EIC().threshold(here) == gate(41)
+    assert rl.EIC(payback=0.25).threshold(here) == rl.IDS(0.25).threshold(here) == gate(11)
+    assert rl.EIC(payback=0.0).threshold(here) == 0.0  # only what is expected to be no worse
+    assert rl.EIC(gate=False).threshold(here) is None
 
 
 def test_where_there_are_choices_a_gain_may_pay_over_all_that_remains() -> None:
     numbers = context(remaining=41)
     choices = replace(numbers, choices=True)
-    assert nr.IDS().horizon(numbers) == 13.0
-    assert nr.IDS().horizon(choices) == 41.0
-    assert nr.IDS(0.25).horizon(numbers) == nr.IDS(0.25).horizon(choices) == 11.0
+    assert rl.IDS().horizon(numbers) == 13.0
+    assert rl.IDS().horizon(choices) == 41.0
+    assert rl.IDS(0.25).horizon(numbers) == rl.IDS(0.25).horizon(choices) == 11.0
 
 
-@pytest.mark.parametrize("kind", [nr.Categorical, nr.Ordinal])
-def test_an_order_is_no_choice(kind: type[nr.Categorical | nr.Ordinal]) -> None:
-    optimizer = nr.Optimizer(nr.Space({"x": nr.Float(0.0, 1.0), "k": kind([1, 2, 3])}), 30)
+@pytest.mark.parametrize("kind", [rl.Categorical, rl.Ordinal])
+def test_an_order_is_no_choice(kind: type[rl.Categorical | rl.Ordinal]) -> None:
+    optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0), "k": kind([1, 2, 3])}), 30)
     for number in range(8):
         optimizer.tell(optimizer.ask(), float(number % 3))
     trial = optimizer.ask()
     assert trial.decision is not None
     assert trial.decision.reason != "design"
     left = 30 - 8
-    assert trial.decision.horizon == (left if kind is nr.Categorical else 1 + 0.3 * (left - 1))
+    assert trial.decision.horizon == (left if kind is rl.Categorical else 1 + 0.3 * (left - 1))
 
 
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: nr.GPTS(delta=0.0), "delta: need a probability between 0 and 1, got 0"),
-        (lambda: nr.GPTS(features=100.5), "features: need a whole number, got 100.5"),
-        (lambda: nr.GPTS(bound=nan), "bound: need a number >= 0, got nan"),
-        (lambda: nr.GPTS(scale=inf), "scale: need a positive number, got inf"),
-        (lambda: nr.GPUCB(beta=inf), "beta: need a number >= 0, got inf"),
-        (lambda: nr.GPUCB(bound=-1.0), "bound: need a number >= 0, got -1"),
-        (lambda: nr.EIC(omega_scale=inf), "omega_scale: need a positive number, got inf"),
-        (lambda: nr.EIC(omega_scale=1.0, gamma=(-5.0,)), "gamma: need a list of numbers >= 0"),
-        (lambda: nr.EIC(omega_scale=1.0, gamma=5.0), "gamma: need a list of numbers >= 0, got 5"),
-        (lambda: nr.EIC(gamma=(1.0,)), "gamma: has no use without omega_scale"),
-        (lambda: nr.EIC(omega_scale="x"), "omega_scale: need a positive number, got 'x'"),
-        (lambda: nr.EIC(gate="off"), "gate: need True or False, got 'off'"),
-        (lambda: nr.EIC(merge=None), "merge: need True or False, got None"),
-        (lambda: nr.GPTS(merge="no"), "merge: need True or False, got 'no'"),
-        (lambda: nr.IDS(directed="no"), "directed: need True or False, got 'no'"),
-        (lambda: nr.IDS(payback="a"), "payback: need a share from 0 to 1, got 'a'"),
-        (lambda: nr.IDS(payback=np.array([0.1, 0.2])), "payback: need a share"),
-        (lambda: nr.EI(beta="x"), "beta: need a quantile level between 0 and 1, got 'x'"),
-        (lambda: nr.GPUCB(beta=None), "beta: need a number >= 0, got None"),
-        (lambda: nr.GPUCB(beta=10**400), "beta: need a number >= 0"),
-        (lambda: nr.GPTS(scale=[1]), r"scale: need a positive number, got \[1\]"),
-        (lambda: nr.ExploreThenCommit(nan), "explore: need a share from 0 to 1, got nan"),
+        (lambda: rl.GPTS(delta=0.0), "delta: need a probability between 0 and 1, got 0"),
+        (lambda: rl.GPTS(features=100.5), "features: need a whole number, got 100.5"),
+        (lambda: rl.GPTS(bound=nan), "bound: need a number >= 0, got nan"),
+        (lambda: rl.GPTS(scale=inf), "scale: need a positive number, got inf"),
+        (lambda: rl.GPUCB(beta=inf), "beta: need a number >= 0, got inf"),
+        (lambda: rl.GPUCB(bound=-1.0), "bound: need a number >= 0, got -1"),
+        (lambda: rl.EIC(omega_scale=inf), "omega_scale: need a positive number, got inf"),
+        (lambda: rl.EIC(omega_scale=1.0, gamma=(-5.0,)), "gamma: need a list of numbers >= 0"),
+        (lambda: rl.EIC(omega_scale=1.0, gamma=5.0), "gamma: need a list of numbers >= 0, got 5"),
+        (lambda: rl.EIC(gamma=(1.0,)), "gamma: has no use without omega_scale"),
+        (lambda: rl.EIC(omega_scale="x"), "omega_scale: need a positive number, got 'x'"),
+        (lambda: rl.EIC(gate="off"), "gate: need True or False, got 'off'"),
+        (lambda: rl.EIC(merge=None), "merge: need True or False, got None"),
+        (lambda: rl.GPTS(merge="no"), "merge: need True or False, got 'no'"),
+        (lambda: rl.IDS(directed="no"), "directed: need True or False, got 'no'"),
+        (lambda: rl.IDS(payback="a"), "payback: need a share from 0 to 1, got 'a'"),
+        (lambda: rl.IDS(payback=np.array([0.1, 0.2])), "payback: need a share"),
+        (lambda: rl.EI(beta="x"), "beta: need a quantile level between 0 and 1, got 'x'"),
+        (lambda: rl.GPUCB(beta=None), "beta: need a number >= 0, got None"),
+        (lambda: rl.GPUCB(beta=10**400), "beta: need a number >= 0"),
+        (lambda: rl.GPTS(scale=[1]), r"scale: need a positive number, got \[1\]"),
+        (lambda: rl.ExploreThenCommit(nan), "explore: need a share from 0 to 1, got nan"),
         (lambda: make_policy({"name": "eic", "gate": "false"}), "gate: need True or False"),
-        (lambda: nr.EINguyen(kappa=inf), "kappa: need a number >= 0, got inf"),
+        (lambda: rl.EINguyen(kappa=inf), "kappa: need a number >= 0, got inf"),
     ],
 )
-def test_settings_that_cannot_be_right(make: Callable[[], nr.Policy], says: str) -> None:
-    with pytest.raises(nr.ConfigError, match=says):
+def test_settings_that_cannot_be_right(make: Callable[[], rl.Policy], says: str) -> None:
+    with pytest.raises(rl.ConfigError, match=says):
         make()

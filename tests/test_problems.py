@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
-from noregret.experiments.problems import (
+from regretless.experiments.problems import (
     ACKLEY_MEAN,
     ACKLEY_SD,
     PROBLEMS,

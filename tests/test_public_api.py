@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-import noregret
+import regretless
 
 # Extend this list on purpose: whatever stands here is promised to the users.
 PINNED = {
@@ -13,7 +13,7 @@ PINNED = {
         "ConfigError",
         "DataError",
         "MissingExtraError",
-        "NoRegretError",
+        "RegretlessError",
         "NoResultsError",
         "SpaceError",
         "StorageError",
@@ -45,7 +45,7 @@ import json, sys, time
 import numpy, scipy.linalg
 before = set(sys.modules)
 start = time.process_time()
-import noregret
+import regretless
 seconds = time.process_time() - start
 files = {m: getattr(sys.modules[m], "__file__", None) or "" for m in set(sys.modules) - before}
 print(json.dumps({"seconds": seconds, "files": files, "modules": sorted(sys.modules)}))
@@ -58,18 +58,18 @@ def probe() -> dict:
 
 
 def test_public_names_are_pinned() -> None:
-    assert sorted(noregret.__all__) == sorted(name for names in PINNED.values() for name in names)
+    assert sorted(regretless.__all__) == sorted(name for names in PINNED.values() for name in names)
 
 
 def test_public_names_exist() -> None:
-    assert not [name for name in noregret.__all__ if not hasattr(noregret, name)]
+    assert not [name for name in regretless.__all__ if not hasattr(regretless, name)]
 
 
 def test_import_needs_only_numpy_and_scipy() -> None:
     found = probe()
     installed = [m for m, file in found["files"].items() if "site-packages" in file]
-    assert {m.split(".")[0] for m in installed} <= {"numpy", "scipy", "noregret"}
-    assert "noregret" in found["files"]
+    assert {m.split(".")[0] for m in installed} <= {"numpy", "scipy", "regretless"}
+    assert "regretless" in found["files"]
     assert not {"scipy.stats", "scipy.optimize"} & set(found["modules"])
 
 

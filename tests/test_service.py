@@ -15,12 +15,12 @@ pytest.importorskip("fastapi")
 
 from starlette.testclient import TestClient
 
-import noregret as nr
-from noregret.errors import ConfigError
-from noregret.journal import Journal
-from noregret.service import guard, rooms, schema
-from noregret.service.app import create_app, serve
-from noregret.service.auth import Tokens
+import regretless as rl
+from regretless.errors import ConfigError
+from regretless.journal import Journal
+from regretless.service import guard, rooms, schema
+from regretless.service.app import create_app, serve
+from regretless.service.auth import Tokens
 
 SPACE = {
     "parameters": [
@@ -70,7 +70,7 @@ def asked(http: TestClient, study: str, key: str | None = None, **wish: Any) -> 
 
 
 def test_a_loop_decides_exactly_as_without_a_service(http: TestClient, study: str) -> None:
-    expected = nr.Optimizer(nr.Space.from_json(SPACE), 6, seed=3)
+    expected = rl.Optimizer(rl.Space.from_json(SPACE), 6, seed=3)
     for _ in range(6):
         trial, own = asked(http, study), expected.ask()
         assert (trial["number"], trial["params"]) == (own.number, own.params)
@@ -186,7 +186,7 @@ def test_paging(http: TestClient, study: str) -> None:
 
 
 def test_panels_are_computed_once_for_each_state(http: TestClient, study: str) -> None:
-    pytest.importorskip("noregret.service.panels")
+    pytest.importorskip("regretless.service.panels")
     first = http.get(f"{study}/panels")
     seen = {"If-None-Match": first.headers["etag"]}
     assert first.status_code == 200
@@ -200,7 +200,7 @@ def test_panels_are_computed_once_for_each_state(http: TestClient, study: str) -
 
 
 def test_what_others_write_is_seen(http: TestClient, study: str, file: Path) -> None:
-    with nr.Study.open(file, "s") as other:
+    with rl.Study.open(file, "s") as other:
         other.tell(other.ask(), 1.0)
     assert asked(http, study)["number"] == 1
     assert http.get("/api/studies").json()[0]["told"] == 1
@@ -209,7 +209,9 @@ def test_what_others_write_is_seen(http: TestClient, study: str, file: Path) -> 
 def test_a_restored_backup_is_read_afresh(http: TestClient, study: str, file: Path) -> None:
     asked(http, study, n=3)
     with Journal.open(file) as journal:
-        journal._run(lambda conn: conn.exec_driver_sql("DELETE FROM noregret_events WHERE seq > 2"))
+        journal._run(
+            lambda conn: conn.exec_driver_sql("DELETE FROM regretless_events WHERE seq > 2")
+        )
     missing = http.post(f"{study}/ask", json={})
     assert "missing, although it was read before" in problem(missing, 500, "CorruptJournalError")
     assert asked(http, study)["number"] == 1
@@ -223,8 +225,10 @@ def test_a_restored_backup_that_others_went_on_from(
     before = http.get(f"{study}/panels")
     assert http.get("/api/studies").json()[0]["best"]["luckiest"] == 111.0
     with Journal.open(file) as journal:
-        journal._run(lambda conn: conn.exec_driver_sql("DELETE FROM noregret_events WHERE seq > 2"))
-    with nr.Study.open(file, "s") as worker:
+        journal._run(
+            lambda conn: conn.exec_driver_sql("DELETE FROM regretless_events WHERE seq > 2")
+        )
+    with rl.Study.open(file, "s") as worker:
         worker.tell(trial, -5.0)
     assert http.get("/api/studies").json()[0]["error"].endswith("not the one that was read before")
     assert http.get("/api/studies").json()[0]["best"]["luckiest"] == -5.0
@@ -263,11 +267,11 @@ def test_studies_that_were_not_used_for_long_are_closed(
 
 
 def test_studies_over_one_journal_do_not_close_it(file: Path) -> None:
-    space = nr.Space.from_json(SPACE)
+    space = rl.Space.from_json(SPACE)
     with Journal.open(file) as journal:
-        with nr.Study.open(journal, "a", space=space, budget=5) as first:
+        with rl.Study.open(journal, "a", space=space, budget=5) as first:
             assert first.ask().number == 0
-        with nr.Study.open(journal, "b", space=space, budget=5) as second:
+        with rl.Study.open(journal, "b", space=space, budget=5) as second:
             assert second.ask().number == 0
         assert [info.events for info in journal.studies()] == [2, 2]
 
@@ -316,7 +320,7 @@ def nested(depth: int) -> str:
         ("/api/studies/%00/ask", "{}", 422, "printable"),
         ("/api/studies/%0d%0aSet-Cookie:x/ask", "{}", 422, "printable"),
         ("/api/studies/..%2f..%2fetc%2fpasswd/ask", "{}", 404, "Not Found"),
-        ("/api/studies/s';DROP TABLE noregret_events;--/ask", "{}", 404, "there is no study"),
+        ("/api/studies/s';DROP TABLE regretless_events;--/ask", "{}", 404, "there is no study"),
         ("/api/nothing", "{}", 404, "Not Found"),
         ("/api/studies/s/best", "{}", 405, "Not Allowed"),
     ],
@@ -418,7 +422,7 @@ def test_nobody_holds_the_door_open(file: Path, monkeypatch: pytest.MonkeyPatch)
 def test_names_are_data_and_nothing_else(http: TestClient, file: Path) -> None:
     """Neither SQL, nor HTML, nor a path."""
     for name in (
-        "'; DROP TABLE noregret_events; --",
+        "'; DROP TABLE regretless_events; --",
         "<script>alert(1)</script>".replace("/", "∕"),
     ):
         space = {"parameters": [PARAMETER | {"name": name}]}
@@ -497,7 +501,7 @@ def test_a_bug_is_a_problem_too_and_says_nothing(
     def broken(*args: object, **kwargs: object) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(nr.Study, "ask", broken)
+    monkeypatch.setattr(rl.Study, "ask", broken)
     app = create_app(file)
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as http:
         http.post("/api/studies", json=NEW)
@@ -598,18 +602,18 @@ def test_no_open_door_by_mistake(file: Path, host: str) -> None:
 
 
 def test_health_readiness_and_metrics(http: TestClient, study: str) -> None:
-    assert http.get("/healthz").json() == {"status": "ok", "version": nr.__version__}
+    assert http.get("/healthz").json() == {"status": "ok", "version": rl.__version__}
     assert http.get("/readyz").status_code == 200
     asked(http, study)
     http.get("/api/studies/none")
     http.get("/nonsense/1")
     text = http.get("/metrics").text
     ask = 'route="/api/studies/{name}/ask"'
-    assert f'noregret_http_requests_total{{method="POST",{ask},status="200"}} 1.0' in text
-    assert f"noregret_http_request_seconds_count{{{ask}}} 1.0" in text
+    assert f'regretless_http_requests_total{{method="POST",{ask},status="200"}} 1.0' in text
+    assert f"regretless_http_request_seconds_count{{{ask}}} 1.0" in text
     assert 'route="/api/studies/{name}",status="404"' in text
     assert 'route="none",status="404"' in text
-    assert "noregret_asks_in_progress 0.0" in text
+    assert "regretless_asks_in_progress 0.0" in text
     assert "nonsense" not in text
 
 

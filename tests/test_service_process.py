@@ -26,14 +26,14 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-import noregret as nr
+import regretless as rl
 from conftest import PostgresServer
-from noregret.client import Client, RemoteStudy, ServiceError
-from noregret.errors import BudgetError, StorageError, TrialError, UnknownTrialError
+from regretless.client import Client, RemoteStudy, ServiceError
+from regretless.errors import BudgetError, StorageError, TrialError, UnknownTrialError
 from serving import Service, serving
 
 ROOT = Path(__file__).parents[1]
-SPACE = nr.Space({"x": nr.Float(0.0, 1.0), "kind": nr.Categorical(["a", "b"])})
+SPACE = rl.Space({"x": rl.Float(0.0, 1.0), "kind": rl.Categorical(["a", "b"])})
 
 
 def f(number: int, params: dict[str, Any]) -> float:
@@ -45,7 +45,7 @@ def f(number: int, params: dict[str, Any]) -> float:
 def fill(storage: str, trials: int, budget: int = 10_000) -> None:
     """A study with so many trials, chosen at random: what is there before the test begins."""
     rng = np.random.default_rng(0)
-    with nr.Study.open(storage, "s", space=SPACE, budget=budget) as study:
+    with rl.Study.open(storage, "s", space=SPACE, budget=budget) as study:
         for _ in range(trials):
             params = {"x": float(rng.random()), "kind": str(rng.choice(["a", "b"]))}
             trial = study.adopt(params)
@@ -94,7 +94,7 @@ class Workers:
 
 def check_log(storage: str, workers: Workers, before: int = 0) -> None:
     """Nothing that was acknowledged is lost, and nothing is there twice."""
-    with nr.Study.open(storage, "s", read_only=True) as study:
+    with rl.Study.open(storage, "s", read_only=True) as study:
         events = study.events()
     counts = Counter((event.kind, event.body.get("number")) for event in events)
     assert max(counts.values()) == 1
@@ -117,7 +117,7 @@ def test_the_client_has_the_verbs_of_a_study(tmp_path: Path) -> None:
         study = client.create("s ü/"[:3], space=SPACE, budget=5, direction="minimize", seed=2)
         study.observe({"x": 0.5, "kind": "a"}, 1.0, sem=0.1, key="before")
         study.observe({"x": 0.5, "kind": "a"}, 1.0, sem=0.1, key="before")
-        with pytest.raises(nr.DataError, match="sem: need a positive"):
+        with pytest.raises(rl.DataError, match="sem: need a positive"):
             study.observe({"x": 0.5, "kind": "a"}, 1.0, sem=-1.0)
         for trial in study:
             study.tell(trial, f(trial.number, trial.params))
@@ -140,11 +140,11 @@ def test_the_client_has_the_verbs_of_a_study(tmp_path: Path) -> None:
             study.tell(99, 1.0)
         with pytest.raises(UnknownTrialError, match="there is no study 'other'"):
             client.study("other")
-        with pytest.raises(nr.ConfigError, match="budget: 9 there, 8 here"):
+        with pytest.raises(rl.ConfigError, match="budget: 9 there, 8 here"):
             client.create("s ü", space=SPACE, budget=8)
         assert [each["name"] for each in client.studies()] == ["s ü"]
         assert client.study("s ü").info()["remaining"] == 1
-        with nr.Study.open(storage, "s ü", read_only=True) as local:
+        with rl.Study.open(storage, "s ü", read_only=True) as local:
             assert study.history() == local.history()
             assert study.best() == local.best()
             there = [(e.seq, e.time, e.kind, e.body) for e in study.events()]
@@ -154,13 +154,13 @@ def test_the_client_has_the_verbs_of_a_study(tmp_path: Path) -> None:
 
 
 def test_a_trial_of_another_study_is_refused_from_afar_too(tmp_path: Path) -> None:
-    line = nr.Space({"x": nr.Float(0.0, 1.0)})  # where starts of other seeds differ
+    line = rl.Space({"x": rl.Float(0.0, 1.0)})  # where starts of other seeds differ
     with serving(str(tmp_path / "s.db"), folder=tmp_path) as service:
         client = Client(service.url)
         mine, others = (client.create(n, space=line, budget=3, seed=len(n)) for n in ("a", "bb"))
         trial, wrong = mine.ask(), others.ask()
         assert trial.number == wrong.number
-        for stranger in (wrong, nr.Optimizer(line, 3, seed=7).ask()):
+        for stranger in (wrong, rl.Optimizer(line, 3, seed=7).ask()):
             with pytest.raises(UnknownTrialError, match="is of another optimiser"):
                 mine.tell(stranger, 123.0)
             with pytest.raises(UnknownTrialError, match="is of another optimiser"):
@@ -171,7 +171,7 @@ def test_a_trial_of_another_study_is_refused_from_afar_too(tmp_path: Path) -> No
 
 
 def test_the_client_reads_page_by_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noregret.client.PAGE", 2)
+    monkeypatch.setattr("regretless.client.PAGE", 2)
     with serving(str(tmp_path / "s.db"), folder=tmp_path) as service:
         study = Client(service.url).create("s", space=SPACE, budget=9)
         study.ask(5)
@@ -198,51 +198,51 @@ def test_the_client_reads_page_by_page(tmp_path: Path, monkeypatch: pytest.Monke
     ],
 )
 def test_the_client_wants_a_url(url: Any) -> None:
-    with pytest.raises(nr.ConfigError, match="url: need"):
+    with pytest.raises(rl.ConfigError, match="url: need"):
         Client(url)
 
 
 @pytest.mark.parametrize("name", ["a/trials", ".", "..", "", 5])
 def test_a_name_that_would_be_another_address_is_refused(name: Any) -> None:
-    with pytest.raises(nr.ConfigError, match=r"^name: "):
+    with pytest.raises(rl.ConfigError, match=r"^name: "):
         Client("http://host").study(name)
 
 
 @pytest.mark.parametrize("seconds", [nan, inf, -1.0, "x", True])
 @pytest.mark.parametrize("name", ["timeout", "patience"])
 def test_the_client_wants_times_that_end(name: str, seconds: Any) -> None:
-    with pytest.raises(nr.ConfigError, match=f"{name}: need seconds"):
+    with pytest.raises(rl.ConfigError, match=f"{name}: need seconds"):
         Client("http://host", **{name: seconds})
 
 
 @pytest.mark.parametrize("token", ["secr\net", "secr€t", " ", 5])
 def test_a_token_that_can_t_travel_is_refused_and_not_shown(token: Any) -> None:
-    with pytest.raises(nr.ConfigError, match="token: need printable ASCII") as raised:
+    with pytest.raises(rl.ConfigError, match="token: need printable ASCII") as raised:
         Client("http://host", token=token)
     assert "secr" not in str(raised.value)
 
 
 def test_the_client_takes_what_a_study_takes(tmp_path: Path) -> None:
-    space = nr.Space({"n": nr.Int(1, 9), "on": nr.Categorical([True, False])})
+    space = rl.Space({"n": rl.Int(1, 9), "on": rl.Categorical([True, False])})
     with serving(str(tmp_path / "s.db"), folder=tmp_path) as service:
         study = Client(service.url).create("s", space=space, budget=9)
         params: Any = {"n": np.int64(3), "on": np.bool_(True)}
         study.observe(params, np.float32(1.5), count=np.int64(12))  # type: ignore[arg-type]
         assert len(study.ask(np.int64(2))) == 2  # type: ignore[call-overload]
         study.tell(np.int64(0), np.int64(2))  # type: ignore[arg-type]
-        wrong: list[tuple[type[nr.NoRegretError], str, Callable[[], object]]] = [
-            (nr.DataError, "value: need a number that is finite", lambda: study.tell(1, nan)),
-            (nr.DataError, "can't be written", lambda: study.observe({"n": nan, "on": True}, 1.0)),
+        wrong: list[tuple[type[rl.RegretlessError], str, Callable[[], object]]] = [
+            (rl.DataError, "value: need a number that is finite", lambda: study.tell(1, nan)),
+            (rl.DataError, "can't be written", lambda: study.observe({"n": nan, "on": True}, 1.0)),
             (UnknownTrialError, "got 'abc'", lambda: study.tell("abc", 1.0)),  # type: ignore[arg-type]
             (UnknownTrialError, "got True", lambda: study.tell(True, 1.0)),
-            (nr.ConfigError, "n: need a whole number", lambda: study.ask(1.5)),  # type: ignore[call-overload]
-            (nr.ConfigError, "key: need printable ASCII", lambda: study.ask(key="日本")),
-            (nr.ConfigError, "key: need printable ASCII", lambda: study.ask(key="a\nb")),
-            (nr.SpaceError, "params: must map", lambda: study.observe(None, 1.0)),  # type: ignore[arg-type]
-            (nr.SpaceError, "params: must map", lambda: study.adopt(3)),  # type: ignore[arg-type]
-            (nr.ConfigError, "got None", lambda: Client(service.url).study(None)),  # type: ignore[arg-type]
+            (rl.ConfigError, "n: need a whole number", lambda: study.ask(1.5)),  # type: ignore[call-overload]
+            (rl.ConfigError, "key: need printable ASCII", lambda: study.ask(key="日本")),
+            (rl.ConfigError, "key: need printable ASCII", lambda: study.ask(key="a\nb")),
+            (rl.SpaceError, "params: must map", lambda: study.observe(None, 1.0)),  # type: ignore[arg-type]
+            (rl.SpaceError, "params: must map", lambda: study.adopt(3)),  # type: ignore[arg-type]
+            (rl.ConfigError, "got None", lambda: Client(service.url).study(None)),  # type: ignore[arg-type]
             (
-                nr.ConfigError,
+                rl.ConfigError,
                 "space: need a Space",
                 lambda: Client(service.url).create("t", space={}, budget=1),  # type: ignore[arg-type]
             ),
@@ -283,8 +283,13 @@ def answering(status: int, text: str, **headers: str) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("status", "text", "headers", "says"),
     [
-        (200, "<html>please log in</html>", {}, "200: not an answer of noregret: .*please log in"),
-        (200, "", {}, "200: not an answer of noregret"),
+        (
+            200,
+            "<html>please log in</html>",
+            {},
+            "200: not an answer of regretless: .*please log in",
+        ),
+        (200, "", {}, "200: not an answer of regretless"),
         (301, "", {"Location": "https://elsewhere/"}, "301: it has moved to 'https://elsewhere/'"),
         (404, "<html>", {}, "404: Not Found"),
     ],
@@ -329,7 +334,7 @@ def test_the_command_ends_cleanly_and_says_what_is_wrong(tmp_path: Path) -> None
 
 
 def refusal(folder: Path, *options: str) -> str:
-    command = [sys.executable, "-m", "noregret", "serve", "--storage", "s.db", *options]
+    command = [sys.executable, "-m", "regretless", "serve", "--storage", "s.db", *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stdout) == (2, "")
     return done.stderr
@@ -338,12 +343,12 @@ def refusal(folder: Path, *options: str) -> str:
 def test_the_extra_is_asked_for_by_name() -> None:
     code = (
         "import sys; sys.modules['fastapi'] = None\n"
-        "from noregret.errors import MissingExtraError\n"
-        "try:\n    import noregret.service.app\n"
+        "from regretless.errors import MissingExtraError\n"
+        "try:\n    import regretless.service.app\n"
         "except MissingExtraError as error:\n    print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "fastapi is not installed; run: pip install 'noregret[serve]'\n"
+    assert done.stdout == "fastapi is not installed; run: pip install 'regretless[serve]'\n"
 
 
 # -- load ------------------------------------------------------------------------------------------
@@ -380,13 +385,13 @@ def test_tells_do_not_wait_for_a_slow_ask(tmp_path: Path) -> None:
     storage = str(tmp_path / "s.db")
     slow = tmp_path / "slow.py"
     slow.write_text(
-        "import time\nimport noregret as nr\nfrom noregret.cli import main\n"
-        "propose = nr.Optimizer.propose\n"
+        "import time\nimport regretless as rl\nfrom regretless.cli import main\n"
+        "propose = rl.Optimizer.propose\n"
         "def slowly(self):\n    time.sleep(0.2)\n    return propose(self)\n"
-        "nr.Optimizer.propose = slowly\nmain()\n"
+        "rl.Optimizer.propose = slowly\nmain()\n"
     )
     fill(storage, 10)
-    with nr.Study.open(storage, "s") as local:
+    with rl.Study.open(storage, "s") as local:
         known = local.ask(10)
     with serving(storage, folder=tmp_path, program=(str(slow),)) as service:
         study = Client(service.url).study("s")
@@ -524,7 +529,7 @@ def test_the_client_in_node_survives_a_restart(tmp_path: Path) -> None:
     token = "t" * 30
     (tmp_path / "tokens").write_text(f"read-write {token}\n")
     with serving(storage, "--token-file", "tokens", folder=tmp_path) as service:
-        environment = os.environ | {"NOREGRET_URL": service.url, "NOREGRET_TOKEN": token}
+        environment = os.environ | {"REGRETLESS_URL": service.url, "REGRETLESS_TOKEN": token}
         client = subprocess.Popen(
             ["node", str(ROOT / "examples" / "node_client.mjs"), "20"],
             env=environment,
@@ -540,7 +545,7 @@ def test_the_client_in_node_survives_a_restart(tmp_path: Path) -> None:
         out, err = client.communicate(timeout=60)
         assert client.returncode == 0, err
         assert re.search(r"best: .*\"retries\":", out)
-    with nr.Study.open(storage, "checkout", read_only=True) as study:
+    with rl.Study.open(storage, "checkout", read_only=True) as study:
         assert Counter(row.status for row in study.history()) == {"told": 20}
         assert study.best().params["provider"] == "north"
 

@@ -17,11 +17,11 @@ from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
-import noregret as nr
-from noregret.client import Client
+import regretless as rl
+from regretless.client import Client
 from serving import Service, serving
 
-SPACE = nr.Space({"x": nr.Float(0.0, 1.0)})
+SPACE = rl.Space({"x": rl.Float(0.0, 1.0)})
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from noregret import Categorical, Float, Int, Ordinal, Space, SpaceError
-from noregret.space import Array, Parameter
+from regretless import Categorical, Float, Int, Ordinal, Space, SpaceError
+from regretless.space import Array, Parameter
 
 # ---------------------------------------------------------------------------------------------
 # Strategies

@@ -27,20 +27,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-import noregret as nr
+import regretless as rl
 from conftest import PASSWORD, PostgresServer
 
 pytest.importorskip("sqlalchemy")
 
-from noregret import databases
-from noregret.errors import TrialError
-from noregret.journal import CorruptJournalError, Journal
-from noregret.study import Study
+from regretless import databases
+from regretless.errors import TrialError
+from regretless.journal import CorruptJournalError, Journal
+from regretless.study import Study
 
 PROCESSES: Any = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 
-SPACE = nr.Space({"x": nr.Float(0.0, 1.0), "kind": nr.Categorical(["a", "b"])})
+SPACE = rl.Space({"x": rl.Float(0.0, 1.0), "kind": rl.Categorical(["a", "b"])})
 SETTINGS: dict[str, Any] = {"space": SPACE, "budget": 20, "seed": 5}
 
 
@@ -61,7 +61,7 @@ def work(study: Study, limit: int | None = None) -> int:
     return done
 
 
-def proposal(optimizer: nr.Optimizer) -> str:
+def proposal(optimizer: rl.Optimizer) -> str:
     """What would be asked next, to the last bit."""
     return json.dumps(optimizer.copy().propose())
 
@@ -85,8 +85,8 @@ SHORT = SETTINGS | {"budget": 12}
 
 
 @cache
-def uninterrupted() -> nr.Optimizer:
-    optimizer = nr.Optimizer(**SHORT)
+def uninterrupted() -> rl.Optimizer:
+    optimizer = rl.Optimizer(**SHORT)
     for trial in optimizer:
         optimizer.tell(trial, f(trial.number, trial.params))
     return optimizer
@@ -140,7 +140,7 @@ def test_results_that_slip_in_while_a_proposal_is_computed(
     storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The proposer, the teller and whoever comes later must agree to the bit."""
-    propose = nr.Optimizer.propose
+    propose = rl.Optimizer.propose
     settings = SETTINGS | {"n0": 4}
     with Study.open(storage, "s", **settings) as one, Study.open(storage, "s") as two:
         trials = [*one.ask(4), two.ask()]
@@ -148,7 +148,7 @@ def test_results_that_slip_in_while_a_proposal_is_computed(
             one.tell(trial, f(trial.number, trial.params))
         late = trials[3:]
 
-        def propose_slowly(optimizer: nr.Optimizer) -> dict[str, Any]:
+        def propose_slowly(optimizer: rl.Optimizer) -> dict[str, Any]:
             event = propose(optimizer)
             if late:
                 slow = late.pop(0)
@@ -157,7 +157,7 @@ def test_results_that_slip_in_while_a_proposal_is_computed(
 
         fits = 0
         while late:
-            monkeypatch.setattr(nr.Optimizer, "propose", propose_slowly)
+            monkeypatch.setattr(rl.Optimizer, "propose", propose_slowly)
             trial = one.ask()
             monkeypatch.undo()
             kinds = [event.kind for event in one.events()][-2:]
@@ -176,21 +176,21 @@ def test_overtaken_while_a_proposal_is_computed(
     study: Study, storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two that computed the same number: the second one looks again."""
-    propose = nr.Optimizer.propose
+    propose = rl.Optimizer.propose
     monkeypatch.setattr(databases, "TURN_SECONDS", 0.1)  # `study` holds the turn meanwhile
     with Study.open(storage, "s") as other:
         rivals: list[Callable[[], Any]] = [other.ask, lambda: other.extend(40)]
 
-        def propose_and_lose(optimizer: nr.Optimizer) -> dict[str, Any]:
+        def propose_and_lose(optimizer: rl.Optimizer) -> dict[str, Any]:
             event = propose(optimizer)
             if rivals:
                 monkeypatch.undo()
                 monkeypatch.setattr(databases, "TURN_SECONDS", 0.1)
                 rivals.pop(0)()
-                monkeypatch.setattr(nr.Optimizer, "propose", propose_and_lose)
+                monkeypatch.setattr(rl.Optimizer, "propose", propose_and_lose)
             return event
 
-        monkeypatch.setattr(nr.Optimizer, "propose", propose_and_lose)
+        monkeypatch.setattr(rl.Optimizer, "propose", propose_and_lose)
         trial = study.ask()
     assert trial.number == 1
     assert trial.decision.pending == 1
@@ -207,13 +207,13 @@ def test_a_tell_is_idempotent_and_final(study: Study, storage: str) -> None:
         other.tell(trial.number, 1.5)
         other.tell(trial.number, 1.5)
     study.tell(trial, 1.5, key="request 7")
-    with pytest.raises(nr.TrialError, match=r"trial 0 was told 1\.5, now 2\.0"):
+    with pytest.raises(rl.TrialError, match=r"trial 0 was told 1\.5, now 2\.0"):
         study.tell(trial, 2.0)
-    with pytest.raises(nr.TrialError):
+    with pytest.raises(rl.TrialError):
         study.tell(trial, 1.5, sem=0.1)
-    with pytest.raises(nr.UnknownTrialError, match="trial 7 was never asked"):
+    with pytest.raises(rl.UnknownTrialError, match="trial 7 was never asked"):
         study.tell(7, 1.0)
-    with pytest.raises(nr.DataError):
+    with pytest.raises(rl.DataError):
         study.tell(study.ask(), float("nan"))
     assert [event.kind for event in study.events()] == ["created", "asked", "told", "asked"]
     assert study.observations == 1
@@ -236,7 +236,7 @@ def test_of_two_tells_at_once_the_first_wins(
         if value == 1.5:
             study.tell(trial, value)
         else:
-            with pytest.raises(nr.TrialError, match="can't be changed"):
+            with pytest.raises(rl.TrialError, match="can't be changed"):
                 study.tell(trial, value)
     assert study.history()[0].value == 1.5
     assert [event.kind for event in study.events()] == ["created", "asked", "told"]
@@ -255,7 +255,7 @@ def test_an_abandoned_trial_may_still_be_told(study: Study, storage: str) -> Non
     study.abandon(trial)
     assert study.pending == [other_trial]
     study.tell(trial, 0.5)
-    with pytest.raises(nr.TrialError, match="told already"):
+    with pytest.raises(rl.TrialError, match="told already"):
         study.abandon(trial)
     rows = study.history()
     assert [row.status for row in rows] == ["told", "pending"]
@@ -275,7 +275,7 @@ def test_abandoned_and_told_at_once(
             return append(journal, *args, **options)
 
         monkeypatch.setattr(Journal, "append_if", append_second)
-        with pytest.raises(nr.TrialError, match="told already"):
+        with pytest.raises(rl.TrialError, match="told already"):
             study.abandon(trial)
     assert study.history()[0].status == "told"
 
@@ -288,14 +288,14 @@ def test_abandon_by_age(study: Study) -> None:
     assert study.abandon_older_than(timedelta(hours=1)) == []
     assert study.abandon_older_than(0.15) == [old[1]]
     assert study.pending == [young]
-    with pytest.raises(nr.ConfigError, match="age"):
+    with pytest.raises(rl.ConfigError, match="age"):
         study.abandon_older_than(-1)
 
 
 @pytest.mark.parametrize("age", [float("nan"), float("inf"), -1.0, timedelta(seconds=-1), "x"])
 def test_an_age_that_can_t_be(study: Study, age: Any) -> None:
     study.ask()
-    with pytest.raises(nr.ConfigError, match="age"):
+    with pytest.raises(rl.ConfigError, match="age"):
         study.abandon_older_than(age)
 
 
@@ -312,7 +312,7 @@ def test_the_key_of_a_batch_is_no_other_s(study: Study) -> None:
 
 
 def test_a_key_that_is_too_long_for_its_batch_asks_for_nothing(study: Study) -> None:
-    with pytest.raises(nr.ConfigError, match="key: need 1 to 200 printable characters"):
+    with pytest.raises(rl.ConfigError, match="key: need 1 to 200 printable characters"):
         study.ask(3, key="k" * 195)
     assert len(study.trials) == 0
     assert len(study.ask(3, key="k" * 190)) == 3
@@ -329,7 +329,7 @@ def test_a_key_that_is_empty_is_a_mistake(study: Study) -> None:
         lambda: study.observe(point, 1.0, key=""),
         lambda: study.tell(trial, 1.0, key=""),
     ):
-        with pytest.raises(nr.ConfigError, match="key: need a text that is not empty, got ''"):
+        with pytest.raises(rl.ConfigError, match="key: need a text that is not empty, got ''"):
             call()
     assert (len(study.trials), study.observations) == (1, 0)
 
@@ -340,12 +340,12 @@ def test_extend(study: Study, storage: str) -> None:
         other.extend(40)
         other.extend(40)
         assert (study.budget, study.remaining) == (40, 37)
-        with pytest.raises(nr.ConfigError, match="at least 3"):
+        with pytest.raises(rl.ConfigError, match="at least 3"):
             study.extend(2)
     # The script that created it goes on working, and so does one with the new budget.
     for budget in 20, 40:
         Study.open(storage, "s", **SETTINGS | {"budget": budget}).close()
-    with pytest.raises(nr.ConfigError, match=r"budget: 40 there, 35 here \(see extend\)"):
+    with pytest.raises(rl.ConfigError, match=r"budget: 40 there, 35 here \(see extend\)"):
         Study.open(storage, "s", budget=35)
 
 
@@ -353,9 +353,9 @@ def test_observe(study: Study) -> None:
     study.observe({"x": 0.5, "kind": "a"}, 1.0)
     for _ in range(2):
         study.observe({"x": 0.5, "kind": "b"}, 2.0, sem=0.1, key="from 2019")
-    with pytest.raises(nr.TrialError, match="from 2019"):
+    with pytest.raises(rl.TrialError, match="from 2019"):
         study.observe({"x": 0.5, "kind": "b"}, 2.1, key="from 2019")
-    with pytest.raises(nr.SpaceError):
+    with pytest.raises(rl.SpaceError):
         study.observe({"x": 2.0, "kind": "b"}, 2.0)
     assert [row.value for row in study.history()] == [1.0, 2.0]
     assert study.remaining == 20
@@ -371,7 +371,7 @@ def test_a_trial_that_was_chosen_elsewhere(study: Study, storage: str) -> None:
     assert trials[1].decision.reason == "given"
     study.tell(trials[1], 1.0)
     assert study.remaining == 17
-    with pytest.raises(nr.SpaceError):
+    with pytest.raises(rl.SpaceError):
         study.adopt({"x": 0.5, "kind": "c"})
 
 
@@ -387,9 +387,9 @@ def test_adopted_again_with_the_same_key(study: Study, storage: str) -> None:
 
 @pytest.mark.parametrize("age", [-1.0, math.inf, math.nan, "5", timedelta(-1)])
 def test_an_age_that_cannot_be(study: Study, age: Any) -> None:
-    with pytest.raises(nr.ConfigError, match=f"age: need seconds .* got {re.escape(repr(age))}"):
+    with pytest.raises(rl.ConfigError, match=f"age: need seconds .* got {re.escape(repr(age))}"):
         study.abandon_older_than(age)
-    with pytest.raises(nr.ConfigError, match="limit: need a whole number, got 'x'"):
+    with pytest.raises(rl.ConfigError, match="limit: need a whole number, got 'x'"):
         study.events(0, "x")  # type: ignore[arg-type]
 
 
@@ -404,30 +404,30 @@ def test_asked_again_with_the_same_key(study: Study, storage: str) -> None:
     assert study.ask(key="job 1") == trial
     assert study.asked == 4
     for wrong in 0, True, 1.5:
-        with pytest.raises(nr.ConfigError, match="n: need"):
+        with pytest.raises(rl.ConfigError, match="n: need"):
             study.ask(wrong)  # type: ignore[call-overload]
 
 
 def test_two_at_once_with_the_same_key(
     study: Study, storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    propose = nr.Optimizer.propose
+    propose = rl.Optimizer.propose
     monkeypatch.setattr(databases, "TURN_SECONDS", 0.1)
     with Study.open(storage, "s") as other:
         first = []
 
-        def propose_second(optimizer: nr.Optimizer) -> dict[str, Any]:
-            monkeypatch.setattr(nr.Optimizer, "propose", propose)
+        def propose_second(optimizer: rl.Optimizer) -> dict[str, Any]:
+            monkeypatch.setattr(rl.Optimizer, "propose", propose)
             first.append(other.ask(key="job"))
             return propose(optimizer)
 
-        monkeypatch.setattr(nr.Optimizer, "propose", propose_second)
+        monkeypatch.setattr(rl.Optimizer, "propose", propose_second)
         assert study.ask(key="job") == first[0]
     assert study.asked == 1
 
 
 def test_the_same_key_for_other_params_is_an_error(file: Path) -> None:
-    space = nr.Space({"c": nr.Categorical([True, 1, "a"])})
+    space = rl.Space({"c": rl.Categorical([True, 1, "a"])})
     with Study.open(file, "s", space=space, budget=5) as study:
         study.adopt({"c": True}, key="k")
         study.observe({"c": True}, 1.0, key="k")
@@ -445,13 +445,13 @@ def test_past_the_budget(file: Path) -> None:
     with Study.open(file, "s", **SETTINGS | {"budget": 2}) as study:
         assert work(study) == 2
         assert work(study) == 0
-        with pytest.raises(nr.BudgetError, match="budget of 2 is spent"):
+        with pytest.raises(rl.BudgetError, match="budget of 2 is spent"):
             study.ask(within_budget=True)
         assert study.ask().decision.reason == "exhausted"
 
 
 def test_reading(study: Study) -> None:
-    with pytest.raises(nr.DataError, match="nothing was told"):
+    with pytest.raises(rl.DataError, match="nothing was told"):
         study.best()
     work(study, limit=8)
     trial = study.ask()
@@ -460,7 +460,7 @@ def test_reading(study: Study) -> None:
     assert study.observations == 8
     assert study.direction == "maximize"
     assert study.space == SPACE
-    assert study.policy == nr.IDS()
+    assert study.policy == rl.IDS()
     assert study.pending == [trial]
     assert study.best().params["kind"] in ("a", "b")
     assert repr(study).startswith("Study('s' in ")
@@ -482,7 +482,7 @@ def test_a_snapshot_stands_still(study: Study, storage: str) -> None:
     with Study.open(storage, "s", read_only=True) as reader:
         assert reader.history() == study.history()
         for verb in (lambda: reader.ask(), lambda: reader.extend(50)):
-            with pytest.raises(nr.StorageError, match="read-only"):
+            with pytest.raises(rl.StorageError, match="read-only"):
                 verb()
 
 
@@ -495,12 +495,12 @@ def test_a_snapshot_stands_still(study: Study, storage: str) -> None:
         ({"direction": "minimize"}, "direction: 'maximize' there, 'minimize' here"),
         ({"seed": 6}, "seed: 5 there, 6 here"),
         ({"policy": "gp-ucb"}, "policy: .*'ids'.* there, .*'gp-ucb'.* here"),
-        ({"model": nr.Model.paper()}, "model: .* there, .* here"),
+        ({"model": rl.Model.paper()}, "model: .* there, .* here"),
         ({"n0": 3}, "n0: None there, 3 here"),
         ({"design": "lhs"}, "design: 'auto' there, 'lhs' here"),
-        ({"space": nr.Space({"x": nr.Float(0, 2), "z": nr.Int(1, 2)})}, "x: high 1.0 there, 2.0"),
-        ({"space": nr.Space({"x": nr.Float(0, 1)})}, "space: 'kind' only there"),
-        ({"space": nr.Space(dict(reversed(SPACE.parameters.items())))}, "order is x, kind there"),
+        ({"space": rl.Space({"x": rl.Float(0, 2), "z": rl.Int(1, 2)})}, "x: high 1.0 there, 2.0"),
+        ({"space": rl.Space({"x": rl.Float(0, 1)})}, "space: 'kind' only there"),
+        ({"space": rl.Space(dict(reversed(SPACE.parameters.items())))}, "order is x, kind there"),
     ],
 )
 def test_other_settings_are_an_error_that_shows_them(
@@ -508,47 +508,47 @@ def test_other_settings_are_an_error_that_shows_them(
 ) -> None:
     file = tmp_path_factory.mktemp("study") / "s.db"
     Study.open(file, "s", **SETTINGS).close()
-    with pytest.raises(nr.ConfigError, match=difference):
+    with pytest.raises(rl.ConfigError, match=difference):
         Study.open(file, "s", **SETTINGS | given)
-    with pytest.raises(nr.ConfigError, match=difference):
+    with pytest.raises(rl.ConfigError, match=difference):
         Study.open(file, "s", **given)
-    Study.open(file, "s", policy=nr.IDS(), design="auto", model=nr.Model()).close()
+    Study.open(file, "s", policy=rl.IDS(), design="auto", model=rl.Model()).close()
 
 
 def test_nothing_is_created_by_mistake(file: Path) -> None:
-    with pytest.raises(nr.StorageError, match="there is no journal"):
+    with pytest.raises(rl.StorageError, match="there is no journal"):
         Study.open(file, "s")
-    with pytest.raises(nr.ConfigError, match="budget"):
+    with pytest.raises(rl.ConfigError, match="budget"):
         Study.open(file, "s", space=SPACE, budget=0)
-    with pytest.raises(nr.StorageError, match="there is no journal"):
+    with pytest.raises(rl.StorageError, match="there is no journal"):
         Study.open(file, "s", **SETTINGS, read_only=True)
     assert not file.exists()
     Study.open(file, "s", **SETTINGS).close()
-    with pytest.raises(nr.UnknownTrialError, match=r"no study 't' \(studies: s\)"):
+    with pytest.raises(rl.UnknownTrialError, match=r"no study 't' \(studies: s\)"):
         Study.open(file, "t", budget=10)
 
 
-class Lazy(nr.Random):
+class Lazy(rl.Random):
     name = "lazy"
 
 
 def test_a_policy_of_ones_own(file: Path) -> None:
     with Study.open(file, "s", **SETTINGS, policy=Lazy()) as study:
         trial = study.ask()
-    with pytest.raises(nr.ConfigError, match="a policy of your own, 'lazy': hand an instance"):
+    with pytest.raises(rl.ConfigError, match="a policy of your own, 'lazy': hand an instance"):
         Study.open(file, "s")
     with Study.open(file, "s", policy=Lazy()) as study:
         assert study.trials == [trial]
-    with pytest.raises(nr.ConfigError, match=r"policy: .*'lazy'.* there, .*'eic'.* here"):
-        Study.open(file, "s", policy=nr.EIC())
+    with pytest.raises(rl.ConfigError, match=r"policy: .*'lazy'.* there, .*'eic'.* here"):
+        Study.open(file, "s", policy=rl.EIC())
 
 
 def test_settings_that_an_older_release_did_not_write(file: Path) -> None:
     Study.open(file, "s", **SETTINGS, policy="eic").close()
-    sql(file, "UPDATE noregret_events SET body = json_remove(body, '$.policy.gate')")
+    sql(file, "UPDATE regretless_events SET body = json_remove(body, '$.policy.gate')")
     Study.open(file, "s", **SETTINGS, policy="eic").close()
-    with pytest.raises(nr.ConfigError, match="policy: "):
-        Study.open(file, "s", policy=nr.EIC(gate=False))
+    with pytest.raises(rl.ConfigError, match="policy: "):
+        Study.open(file, "s", policy=rl.EIC(gate=False))
 
 
 def test_a_list_of_points_to_start_with(file: Path) -> None:
@@ -585,12 +585,12 @@ def run_all(processes: list[Any]) -> None:
 def test_without_sqlalchemy_only_opening_fails() -> None:
     code = (
         "import sys; sys.modules['sqlalchemy'] = None\n"
-        "from noregret import *\n"
+        "from regretless import *\n"
         "try: Study.open('x.db', 's')\n"
         "except MissingExtraError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "pip install 'noregret[studies]'" in done.stdout
+    assert "pip install 'regretless[studies]'" in done.stdout
 
 
 # -- many at once ---------------------------------------------------------------------------------
@@ -757,7 +757,7 @@ class StubbornWorker(threading.Thread):
         while True:
             try:
                 return verb()
-            except nr.StorageError as error:
+            except rl.StorageError as error:
                 self.errors.append(str(error))
                 time.sleep(0.02)
 
@@ -854,7 +854,7 @@ def test_an_event_that_makes_no_sense(file: Path, wrong: Wrong) -> None:
         study.abandon(1)
     with Journal.open(file) as journal:
         # Trial 1 is taken back, so that the event comes right after trial 0 was told.
-        sql(file, "DELETE FROM noregret_events WHERE study = 's' AND seq > 3")
+        sql(file, "DELETE FROM regretless_events WHERE study = 's' AND seq > 3")
         journal.append("s", wrong.kind, wrong.body)
     before = file.read_bytes()
     for _ in range(2):
@@ -875,7 +875,7 @@ def test_an_event_that_makes_no_sense(file: Path, wrong: Wrong) -> None:
 )
 def test_a_study_without_sound_settings(file: Path, body: str, complaint: str) -> None:
     Study.open(file, "s", **SETTINGS).close()
-    sql(file, f"UPDATE noregret_events SET body = '{body}' WHERE study = 's'")
+    sql(file, f"UPDATE regretless_events SET body = '{body}' WHERE study = 's'")
     with pytest.raises(CorruptJournalError, match="study 's', event 1: ") as raised:
         Study.open(file, "s", **SETTINGS)
     assert complaint in str(raised.value)
@@ -892,7 +892,7 @@ def test_a_study_that_begins_with_something_else(storage: str) -> None:
 def test_an_older_journal_restored_under_an_open_study(file: Path) -> None:
     with Study.open(file, "s", **SETTINGS) as study:
         work(study, limit=2)
-        sql(file, "DELETE FROM noregret_events WHERE study = 's' AND seq > 3")
+        sql(file, "DELETE FROM regretless_events WHERE study = 's' AND seq > 3")
         with pytest.raises(CorruptJournalError, match="event 5: missing, although it was read"):
             study.ask()
 
@@ -901,7 +901,7 @@ def test_an_older_journal_restored_that_others_went_on_from(file: Path) -> None:
     with Study.open(file, "s", **SETTINGS) as stale:
         trial = stale.ask()
         stale.tell(trial, 111.0)
-        sql(file, "DELETE FROM noregret_events WHERE study = 's' AND seq > 2")
+        sql(file, "DELETE FROM regretless_events WHERE study = 's' AND seq > 2")
         with Study.open(file, "s") as other:
             other.tell(trial.number, -5.0)
             other.ask()
@@ -916,14 +916,14 @@ def test_ctrl_c_while_the_journal_is_read(
 ) -> None:
     with Study.open(file, "s", **SETTINGS) as study, Study.open(file, "s") as other:
         work(other, limit=3)
-        apply = nr.Optimizer.apply
+        apply = rl.Optimizer.apply
 
-        def interrupted(self: nr.Optimizer, event: Any) -> None:
+        def interrupted(self: rl.Optimizer, event: Any) -> None:
             if when == "after":
                 apply(self, event)
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(nr.Optimizer, "apply", interrupted)
+        monkeypatch.setattr(rl.Optimizer, "apply", interrupted)
         with pytest.raises(KeyboardInterrupt):
             study.refresh()
         monkeypatch.undo()
@@ -947,17 +947,17 @@ def sql(file: Path, statement: str) -> None:
 
 REPLAY = """
 import sys, time
-import noregret as nr
-from noregret.journal import Journal
+import regretless as rl
+from regretless.journal import Journal
 start = time.process_time()
-with nr.Study.open(sys.argv[1], "s") as study:
+with rl.Study.open(sys.argv[1], "s") as study:
     print(time.process_time() - start, study.observations)
 """
 
 
 def test_two_thousand_events_are_replayed_within_a_second(file: Path) -> None:
-    space = nr.Space({f"x{i}": nr.Float(0.0, 1.0) for i in range(6)})
-    optimizer = nr.Optimizer(space, 1000, n0=1000)
+    space = rl.Space({f"x{i}": rl.Float(0.0, 1.0) for i in range(6)})
+    optimizer = rl.Optimizer(space, 1000, n0=1000)
     Study.open(file, "s", space=space, budget=1000, n0=1000).close()
     for trial in optimizer:
         optimizer.tell(trial, float(trial.number))
@@ -980,7 +980,7 @@ def insert(file: Path, events: list[dict[str, Any]]) -> None:
         when = "2026-01-02T03:04:05.678901+00:00"
         rows.append(("s", seq, when, event["kind"], 1, json.dumps(body), str(seq)))
     with closing(sqlite3.connect(file)) as conn, conn:
-        conn.executemany("INSERT INTO noregret_events VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        conn.executemany("INSERT INTO regretless_events VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
 
 def test_a_study_of_release_0_1_goes_on(file: Path) -> None:
@@ -1017,7 +1017,7 @@ def test_a_batch_is_as_long_as_the_budget_allows(tmp_path: Path) -> None:
         assert again[0].params == study.history()[0].params != {}
         study.tell(trials[0], 1.0)
         assert len(study.pending) == 2
-        with pytest.raises(nr.BudgetError):
+        with pytest.raises(rl.BudgetError):
             study.ask(5, within_budget=True)
         assert len(study.ask(np.int64(2))) == 2  # type: ignore[call-overload]
 
@@ -1028,18 +1028,18 @@ def test_events_beyond_the_last_are_a_wrong_question_and_no_damage(tmp_path: Pat
         assert len(study.events(1)) == 1
         assert len(study.events(0, limit=1)) == 1
         assert study.events(2) == []
-        with pytest.raises(nr.ConfigError, match="after: the last event is 2, got 999"):
+        with pytest.raises(rl.ConfigError, match="after: the last event is 2, got 999"):
             study.events(999)
 
 
 def test_a_choice_of_true_is_not_one_of_1(tmp_path: Path) -> None:
     def opened(choices: list[Any]) -> Study:
-        space = nr.Space({"on": nr.Categorical(choices)})
+        space = rl.Space({"on": rl.Categorical(choices)})
         return Study.open(tmp_path / "s.db", "s", space=space, budget=5)
 
     opened([True, False]).close()
     opened([True, False]).close()
-    with pytest.raises(nr.ConfigError, match=r"space: on: choices \[True, False\] there, \[1, 0\]"):
+    with pytest.raises(rl.ConfigError, match=r"space: on: choices \[True, False\] there, \[1, 0\]"):
         opened([1, 0])
 
 
@@ -1048,13 +1048,13 @@ def test_a_storage_of_the_wrong_type(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(nr.ConfigError, match="neither a path nor a database URL"):
+    with pytest.raises(rl.ConfigError, match="neither a path nor a database URL"):
         Study.open(place, "s", **SETTINGS)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_name_of_the_wrong_type(tmp_path: Path) -> None:
-    with pytest.raises(nr.ConfigError, match="need 1 to 200 printable characters, got 5"):
+    with pytest.raises(rl.ConfigError, match="need 1 to 200 printable characters, got 5"):
         Study.open(tmp_path / "s.db", 5, **SETTINGS)  # type: ignore[arg-type]
 
 
@@ -1068,7 +1068,7 @@ def test_many_threads_with_a_study_each_share_a_journal(postgres: PostgresServer
         def ask_and_tell(study: Study) -> None:
             try:
                 work(study, limit=2)
-            except nr.NoRegretError as error:
+            except rl.RegretlessError as error:
                 failed.append(error)
 
         threads = [threading.Thread(target=ask_and_tell, args=(study,)) for study in studies]
@@ -1113,7 +1113,7 @@ sys.meta_path.insert(0, Slow())
 """
 FORK_WHILE_IMPORTING = """
 import os, sys, threading, time
-from noregret.study import Study
+from regretless.study import Study
 
 study = Study.open(sys.argv[1], "s")
 thread = threading.Thread(target=lambda: __import__("scipy.optimize"))

@@ -15,18 +15,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from noregret import theory
-from noregret.composites import Product
-from noregret.errors import ConfigError
-from noregret.experiments import rkhs
-from noregret.fit import Model
-from noregret.gp import GP, Data, Hyper
-from noregret.kernels import SE, Hamming, Kernel, Matern
-from noregret.numerics import gate, h
-from noregret.optimizer import Optimizer
-from noregret.policies import EIC
-from noregret.space import Float, Space
-from noregret.theory import beta_n, improvement_constant, noise_ratio, omega_n, omega_scale
+from regretless import theory
+from regretless.composites import Product
+from regretless.errors import ConfigError
+from regretless.experiments import rkhs
+from regretless.fit import Model
+from regretless.gp import GP, Data, Hyper
+from regretless.kernels import SE, Hamming, Kernel, Matern
+from regretless.numerics import gate, h
+from regretless.optimizer import Optimizer
+from regretless.policies import EIC
+from regretless.space import Float, Space
+from regretless.theory import beta_n, improvement_constant, noise_ratio, omega_n, omega_scale
 
 Array = NDArray[np.float64]
 
@@ -679,9 +679,9 @@ ROWS = [line.split("|")[1:-1] for line in PAGE.splitlines() if line.startswith("
 
 
 def named(path: str) -> object:
-    """noregret.<path>: a module, or something inside one."""
+    """regretless.<path>: a module, or something inside one."""
     first, *rest = path.split(".")
-    found: object = import_module(f"noregret.{first}")
+    found: object = import_module(f"regretless.{first}")
     for name in rest:
         if not hasattr(found, name):
             import_module(f"{found.__name__}.{name}")  # type: ignore[attr-defined]

@@ -13,13 +13,13 @@ from typing import ClassVar
 import pytest
 from threadpoolctl import OpenBLASController, ThreadpoolController, threadpool_limits
 
-import noregret as nr
-from noregret import threads
-from noregret.policies import Context
-from noregret.scores import Score
-from noregret.threads import one_thread
+import regretless as rl
+from regretless import threads
+from regretless.policies import Context
+from regretless.scores import Score
+from regretless.threads import one_thread
 
-SPACE = nr.Space({"x": nr.Float(0.0, 1.0), "y": nr.Float(0.0, 1.0)})
+SPACE = rl.Space({"x": rl.Float(0.0, 1.0), "y": rl.Float(0.0, 1.0)})
 
 
 def blas_threads() -> int:
@@ -39,7 +39,7 @@ def two_threads() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Watching(nr.EIC):
+class Watching(rl.EIC):
     name: ClassVar[str] = "watching"
     seen: ClassVar[list[int]] = []
 
@@ -49,7 +49,7 @@ class Watching(nr.EIC):
 
 
 def test_a_suggestion_is_worked_out_on_one() -> None:
-    optimizer = nr.Optimizer(SPACE, 30, policy=Watching())
+    optimizer = rl.Optimizer(SPACE, 30, policy=Watching())
     Watching.seen.clear()
     for _ in range(8):
         trial = optimizer.ask()
@@ -104,15 +104,15 @@ def test_it_works_without_threadpoolctl(monkeypatch: pytest.MonkeyPatch) -> None
     try:
         with one_thread():
             pass
-        assert nr.Optimizer(SPACE, 10).ask().number == 0
+        assert rl.Optimizer(SPACE, 10).ask().number == 0
     finally:
         threads._libraries.cache_clear()
 
 
 RUN = """
-import noregret as nr
-space = nr.Space({name: nr.Float(0.0, 1.0) for name in "abcd"})
-optimizer = nr.Optimizer(space, 110, seed=3, policy="gp-ucb", design="sobol", n0=104)
+import regretless as rl
+space = rl.Space({name: rl.Float(0.0, 1.0) for name in "abcd"})
+optimizer = rl.Optimizer(space, 110, seed=3, policy="gp-ucb", design="sobol", n0=104)
 for trial in optimizer:
     optimizer.tell(trial, -sum((value - 0.3) ** 2 for value in trial.params.values()))
 print([trial.params for trial in optimizer.trials])

@@ -1,4 +1,4 @@
-"""noregret against its peers: what each loses on the way, and what a suggestion costs.
+"""regretless against its peers: what each loses on the way, and what a suggestion costs.
 
     python -m benchmarks.peers --seeds 20      # from the root of the repository; resumable
     python -m benchmarks.peers --report        # docs/results/peers.md from whatever is recorded

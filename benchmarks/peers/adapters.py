@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 from benchmarks.peers.problems import Params, Task
 
-import noregret as nr
-from noregret.design import sobol
+import regretless as rl
+from regretless.design import sobol
 
 
 class Tool(Protocol):
@@ -35,12 +35,12 @@ def common_start(task: Task, seed: int) -> list[Params]:
 # -- ours ------------------------------------------------------------------------------------------
 
 
-class NoRegret:
+class Regretless:
     def __init__(self, task: Task, seed: int, first: Sequence[Params], **settings: Any) -> None:
         if first:
             settings = settings | {"design": first, "n0": None}
-        self._optimizer = nr.Optimizer(task.space, task.budget, seed=seed, **settings)
-        self._trial: nr.Trial | None = None
+        self._optimizer = rl.Optimizer(task.space, task.budget, seed=seed, **settings)
+        self._trial: rl.Trial | None = None
 
     def ask(self) -> Params:
         self._trial = self._optimizer.ask()
@@ -56,12 +56,12 @@ class NoRegret:
         return self._optimizer.best().params
 
 
-def papers_setting(task: Task, seed: int, first: Sequence[Params]) -> NoRegret:
+def papers_setting(task: Task, seed: int, first: Sequence[Params]) -> Regretless:
     """The paper's start and model; a constant mean where the outcomes are not centred."""
-    model = nr.Model.paper()
+    model = rl.Model.paper()
     if not task.centred:
         model = replace(model, mean="constant")
-    return NoRegret(task, seed, first, policy="eic", design="grid", n0=task.n0, model=model)
+    return Regretless(task, seed, first, policy="eic", design="grid", n0=task.n0, model=model)
 
 
 class Random:
@@ -119,9 +119,9 @@ class Optuna:
 def _distribution(parameter: Any) -> Any:
     from optuna import distributions as d
 
-    if isinstance(parameter, nr.Categorical):
+    if isinstance(parameter, rl.Categorical):
         return d.CategoricalDistribution(parameter.choices)
-    kind = d.IntDistribution if isinstance(parameter, nr.Int) else d.FloatDistribution
+    kind = d.IntDistribution if isinstance(parameter, rl.Int) else d.FloatDistribution
     return kind(parameter.low, parameter.high, log=parameter.log)
 
 
@@ -260,7 +260,7 @@ class BayesOpt:
 
         self._space = task.space
         bounds = {
-            name: tuple(p.choices) if isinstance(p, nr.Categorical) else (0.0, 1.0)
+            name: tuple(p.choices) if isinstance(p, rl.Categorical) else (0.0, 1.0)
             for name, p in task.space.parameters.items()
         }
         upper = None if kappa is None else acquisition.UpperConfidenceBound(kappa=kappa)
@@ -288,14 +288,14 @@ class BayesOpt:
     def _units(self, params: Params) -> dict[str, Any]:
         columns = self._space.parameters.items()
         return {
-            n: params[n] if isinstance(p, nr.Categorical) else p.encode(params[n])
+            n: params[n] if isinstance(p, rl.Categorical) else p.encode(params[n])
             for n, p in columns
         }
 
     def _params(self, units: Mapping[str, Any]) -> Params:
         columns = self._space.parameters.items()
         return {
-            n: str(units[n]) if isinstance(p, nr.Categorical) else p.decode(float(units[n]))
+            n: str(units[n]) if isinstance(p, rl.Categorical) else p.decode(float(units[n]))
             for n, p in columns
         }
 
@@ -338,9 +338,9 @@ class Skopt:
 def _dimension(parameter: Any) -> Any:
     from skopt import space
 
-    if isinstance(parameter, nr.Categorical):
+    if isinstance(parameter, rl.Categorical):
         return space.Categorical(list(parameter.choices))
-    kind = space.Integer if isinstance(parameter, nr.Int) else space.Real
+    kind = space.Integer if isinstance(parameter, rl.Int) else space.Real
     prior = "log-uniform" if parameter.log else "uniform"
     return kind(parameter.low, parameter.high, prior=prior)
 
@@ -390,12 +390,12 @@ class Ax:
 def _config(name: str, parameter: Any) -> Any:
     from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 
-    if isinstance(parameter, nr.Categorical):
+    if isinstance(parameter, rl.Categorical):
         choices = list(parameter.choices)
         return ChoiceParameterConfig(name, choices, parameter_type="str", is_ordered=False)
     return RangeParameterConfig(
         name,
         bounds=(parameter.low, parameter.high),
-        parameter_type="int" if isinstance(parameter, nr.Int) else "float",
+        parameter_type="int" if isinstance(parameter, rl.Int) else "float",
         scaling="log" if parameter.log else "linear",
     )

@@ -53,8 +53,8 @@ def installed_mb(packages: tuple[str, ...]) -> float:
         if name in seen:
             continue
         seen.add(name)
-        if name == "noregret":  # perhaps a checkout, with everything else beside it
-            total += _folder_bytes("noregret")
+        if name == "regretless":  # perhaps a checkout, with everything else beside it
+            total += _folder_bytes("regretless")
             continue
         try:
             found = metadata.distribution(name)

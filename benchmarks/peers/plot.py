@@ -12,12 +12,12 @@ from benchmarks.peers.results import ENOUGH, Cell, Results
 from benchmarks.peers.runs import points
 from benchmarks.peers.tools import DEFAULT, OURS, PAPER, TOOLS
 
-from noregret.experiments.analyse import region
+from regretless.experiments.analyse import region
 
 COLOURS = {
-    "noregret": "#0072B2",
-    "noregret-paper": "#56B4E9",
-    "noregret-eic": "#332288",
+    "regretless": "#0072B2",
+    "regretless-paper": "#56B4E9",
+    "regretless-eic": "#332288",
     "optuna-gp": "#E69F00",
     "optuna-tpe": "#B8860B",
     "botorch-logei": "#009E73",
@@ -68,7 +68,7 @@ def draw_ratios(results: Results, ours: dict[str, Cell], path: Path) -> None:
     last.set_xscale("log")
     last.set_xticks([0.5, 1, 2, 5, 10, 20], ["0.5", "1", "2", "5", "10", "20"], minor=False)
     last.set_xticks([], minor=True)
-    last.set_xlabel("regret of the peer / regret of noregret (right of 1: noregret lost less)")
+    last.set_xlabel("regret of the peer / regret of regretless (right of 1: regretless lost less)")
     _finish(figure, dots, path)
 
 

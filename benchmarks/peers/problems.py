@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noregret import Categorical, Float, Int, Space
-from noregret.experiments.mlp import MLP
-from noregret.experiments.problems import HARTMANN_A, HARTMANN_ALPHA, HARTMANN_P, PROBLEMS
+from regretless import Categorical, Float, Int, Space
+from regretless.experiments.mlp import MLP
+from regretless.experiments.problems import HARTMANN_A, HARTMANN_ALPHA, HARTMANN_P, PROBLEMS
 
 Array = NDArray[np.float64]
 Params = Mapping[str, Any]

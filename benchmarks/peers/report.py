@@ -15,8 +15,8 @@ from benchmarks.peers.results import ENOUGH, FRESH, Cell, Gap, Results, holm
 from benchmarks.peers.runs import LAST, MARKS, WINDOW, Run, Spec, read
 from benchmarks.peers.tools import DEFAULT, OURS, PAPER, TOOLS
 
-from noregret.experiments.analyse import short
-from noregret.experiments.progress import span
+from regretless.experiments.analyse import short
+from regretless.experiments.progress import span
 
 SPEED = "hartmann-6"
 
@@ -76,8 +76,8 @@ def regret_part(results: Results) -> Iterable[str]:
         " mean of several in **bold**.\n\n" + tables(results, "regret")
     )
     yield (
-        "## The default against the best peers\n\nRegret of noregret's default minus the peer's, on"
-        " the seeds that both have; below 0 the default lost less (and by which share of the"
+        "## The default against the best peers\n\nRegret of regretless's default minus the peer's,"
+        " on the seeds that both have; below 0 the default lost less (and by which share of the"
         " peer's regret, over how many seeds). **Bold** where the 95 % interval excludes 0. Peers"
         f" with fewer than {ENOUGH} seeds are not ranked.\n\n" + duel_table(results)
     )
@@ -90,7 +90,7 @@ def head(runs: Sequence[Run], results: Results) -> str:
     tools = [name for name in TOOLS if any(tool == name for _, tool in results.cells)]
     about = "\n".join(f"- `{name}`: {TOOLS[name].about}" for name in tools)
     warning = "\n**A smoke test, with small budgets: it says nothing.**\n" if small else ""
-    return f"""# noregret against its peers
+    return f"""# regretless against its peers
 {warning}
 Written by `python -m benchmarks.peers --report` from the records beside it. Every tool tunes the
 same problems with the same budget N and meets the same noise (evaluation k of seed s has the same
@@ -98,9 +98,9 @@ draw for all); what counts is the regret of all N evaluations, the start include
 noise and in standard deviations of the function. On `mlp`, `svm-digits` and `boosting` nobody knows
 the true function: there it is 1 minus the score observed. Each tool starts in its own way.
 
-**What to make of it.** noregret's default was found by trials on most of these problems, with seeds
-from 0 on ([how](default.md)); the others run as they are. Some cells have more seeds than others,
-because they were open with fewer. So the tables up to "The bars" describe the problems that the
+**What to make of it.** regretless's default was found by trials on most of these problems, with
+seeds from 0 on ([how](default.md)); the others run as they are. Some cells have more seeds than
+others, because they were open with fewer. So the tables up to "The bars" describe the problems that the
 default was chosen by, and [the confirmation](#the-confirmation) is what to believe: seeds and
 problems that nothing was chosen by. `name@N` is the same function with the same noise and another
 budget: a tool that does not know the budget makes the same run as on `name`, up to there. On
@@ -113,7 +113,7 @@ which is the optimum there; on `camel-2` it is close to it.
   {seeds[0] if seeds else 0} to {seeds[-1] if seeds else 0} seeds a cell, from 0 on;
   {span(hours)} of CPU time in suggestions, one thread a run.
 - **Versions:** {versions(runs)}.
-- **noregret's own records** (commit, digest of the source): {sources(runs)}.
+- **regretless's own records** (commit, digest of the source): {sources(runs)}.
 {other_settings(runs)}""".rstrip()
 
 

@@ -12,7 +12,7 @@ from benchmarks.peers.runs import Run, Spec
 from benchmarks.peers.tools import DEFAULT, PEERS, TOOLS
 from scipy.special import stdtr, stdtrit
 
-from noregret.experiments.analyse import Interval, interval
+from regretless.experiments.analyse import Interval, interval
 
 FRESH = 100
 """Seeds from here on were kept away from every choice: they are a confirmation of their own."""

@@ -27,9 +27,9 @@ from benchmarks.peers.adapters import common_start
 from benchmarks.peers.problems import TASKS, Task
 from benchmarks.peers.tools import TOOLS, Entry
 
-from noregret.experiments.progress import progress
-from noregret.experiments.records import UNIT, only_runner, quantised
-from noregret.experiments.runner import stamp
+from regretless.experiments.progress import progress
+from regretless.experiments.records import UNIT, only_runner, quantised
+from regretless.experiments.runner import stamp
 
 ROOT = Path(__file__).resolve().parents[2]
 STARTS = ("own", "common")

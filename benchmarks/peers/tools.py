@@ -12,9 +12,9 @@ from benchmarks.peers.adapters import (
     Ax,
     BayesOpt,
     BoTorch,
-    NoRegret,
     Optuna,
     Random,
+    Regretless,
     Skopt,
     Tool,
     papers_setting,
@@ -55,25 +55,25 @@ class Entry:
 
 
 _LARGE, _SMALL = {"starts": 20, "raw_samples": 1024}, {"starts": 10, "raw_samples": 256}
-_OURS = ("noregret", "numpy", "scipy")
+_OURS = ("regretless", "numpy", "scipy")
 _OPTUNA = ("optuna", "torch", "scipy", "greenlet")
 _BOTORCH = ("botorch", "gpytorch", "torch")
 _BAYES = ("bayesian-optimization", "scikit-learn")
 
 TOOLS: Mapping[str, Entry] = MappingProxyType(
     {
-        "noregret": Entry(NoRegret, "the default, nothing set", "noregret", _OURS, 0.02),
-        "noregret-paper": Entry(
+        "regretless": Entry(Regretless, "the default, nothing set", "regretless", _OURS, 0.02),
+        "regretless-paper": Entry(
             papers_setting,
             "the paper's setting: centred grid of n_0 points, zero mean, SE kernel",
-            "noregret",
+            "regretless",
             _OURS,
             0.02,
         ),
-        "noregret-eic": Entry(
-            NoRegret,
+        "regretless-eic": Entry(
+            Regretless,
             'the default with policy="eic"',
-            "noregret",
+            "regretless",
             _OURS,
             0.02,
             {"policy": "eic"},
@@ -157,6 +157,6 @@ TOOLS: Mapping[str, Entry] = MappingProxyType(
         "random": Entry(Random, "uniform draws", "numpy", ("numpy",), 0.001),
     }
 )
-DEFAULT, PAPER = "noregret", "noregret-paper"
-OURS = (DEFAULT, PAPER, "noregret-eic")
+DEFAULT, PAPER = "regretless", "regretless-paper"
+OURS = (DEFAULT, PAPER, "regretless-eic")
 PEERS = tuple(name for name in TOOLS if name not in (*OURS, "random"))

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import noregret as nr
-from noregret.gp import GP, Data, Hyper
-from noregret.kernels import SE, Kernel, Matern
-from noregret.maximise import candidates, maximise, same_point
-from noregret.numerics import gate, log_h_and_slope
-from noregret.policies import EIC
-from noregret.scores import PosteriorScore, log_ei
+import regretless as rl
+from regretless.gp import GP, Data, Hyper
+from regretless.kernels import SE, Kernel, Matern
+from regretless.maximise import candidates, maximise, same_point
+from regretless.numerics import gate, log_h_and_slope
+from regretless.policies import EIC
+from regretless.scores import PosteriorScore, log_ei
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("botorch", reason="botorch is not installed")
@@ -27,8 +27,8 @@ from botorch.optim.optimize import optimize_acqf  # noqa: E402
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel  # noqa: E402
 from gpytorch.means import ZeroMean  # noqa: E402
 
-from noregret.integrations import botorch as botorch_side  # noqa: E402
-from noregret.integrations.botorch import (  # noqa: E402
+from regretless.integrations import botorch as botorch_side  # noqa: E402
+from regretless.integrations.botorch import (  # noqa: E402
     LogExpectedImprovementCost,
     log_h,
     optimize_eic,
@@ -174,15 +174,15 @@ def test_minimising_is_maximising_the_negative() -> None:
 
 def test_an_empty_baseline_is_refused() -> None:
     _, model = PAIRS["se"][0], torch_gp(RBFKernel(ard_num_dims=2), *observations())
-    with pytest.raises(nr.ConfigError, match=r"X_baseline: need .* got \(0, 2\)"):
+    with pytest.raises(rl.ConfigError, match=r"X_baseline: need .* got \(0, 2\)"):
         LogExpectedImprovementCost(model, torch.zeros(0, 2, dtype=torch.double), 5)
-    with pytest.raises(nr.ConfigError, match=r"X_baseline: need .* got \(0, 2\)"):
+    with pytest.raises(rl.ConfigError, match=r"X_baseline: need .* got \(0, 2\)"):
         optimize_eic(model, BOX, torch.zeros(0, 2, dtype=torch.double), 5)
 
 
 def test_no_evaluation_left_is_refused() -> None:
     model = torch_gp(RBFKernel(ard_num_dims=2), *observations())
-    with pytest.raises(nr.ConfigError, match="need a finite number >= 1 of evaluations left"):
+    with pytest.raises(rl.ConfigError, match="need a finite number >= 1 of evaluations left"):
         LogExpectedImprovementCost(model, model.train_inputs[0], 0)
 
 
@@ -252,7 +252,7 @@ def test_the_search_finds_the_cores_point(seed: int, remaining: int) -> None:
     x, y = observations(30, seed)
     gp, model = core_gp(ours, x, y), torch_gp(theirs(), x, y)
     score = core_score(gp, remaining)
-    space = nr.Space({"a": nr.Float(0.0, 1.0), "b": nr.Float(0.0, 1.0)})
+    space = rl.Space({"a": rl.Float(0.0, 1.0), "b": rl.Float(0.0, 1.0)})
     rng = np.random.default_rng(0)
     found = maximise(score, space, candidates(space, gp, rng, score.width), rng)
     candidate, value = optimize_eic(
@@ -453,7 +453,7 @@ def test_ax_may_ask_while_trials_are_under_way() -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_ax_outcome_constraints_are_refused() -> None:
     client = ax_client(outcome_constraints=["g <= 0.3"])
-    with pytest.raises(nr.ConfigError, match="constraints: EIC knows none on outcomes, got 1"):
+    with pytest.raises(rl.ConfigError, match="constraints: EIC knows none on outcomes, got 1"):
         client.get_next_trials(max_trials=1)
 
 

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-import noregret as nr
-from noregret.integrations._endings import Endings
+import regretless as rl
+from regretless.integrations._endings import Endings
 
-SPACE = nr.Space({"x": nr.Float(0.0, 1.0)})
+SPACE = rl.Space({"x": rl.Float(0.0, 1.0)})
 Fate = tuple[float, float | None]  # where it was, and what came of it
 
 
 def endings(fates: list[Fate], **settings: Any) -> Endings:
     """Trials that were asked elsewhere, one after the other."""
-    made = Endings(nr.Optimizer(SPACE, 20, **settings))
+    made = Endings(rl.Optimizer(SPACE, 20, **settings))
     for x, value in fates:
         made.add({"x": x}, value, made.optimizer.adopt({"x": x}))
     return made
@@ -126,8 +126,8 @@ def test_nothing_is_told_anew_without_a_reason() -> None:
 @pytest.mark.parametrize("ending", [None, -math.inf])
 def test_a_corner_that_fails_is_left_alone(seed: int, ending: float | None) -> None:
     """With the production's configuration given first, and results that are all alike."""
-    space = nr.Space({name: nr.Float(0.0, 1.0) for name in "abc"})
-    made = Endings(nr.Optimizer(space, 40, seed=seed))
+    space = rl.Space({name: rl.Float(0.0, 1.0) for name in "abc"})
+    made = Endings(rl.Optimizer(space, 40, seed=seed))
     failed = 0
     for number in range(40):
         optimizer = made.optimizer
@@ -143,7 +143,7 @@ def test_a_corner_that_fails_is_left_alone(seed: int, ending: float | None) -> N
 
 @pytest.mark.parametrize("seed", range(3))
 def test_bad_luck_does_not_keep_the_search_from_the_best_point(seed: int) -> None:
-    made = Endings(nr.Optimizer(SPACE, 40, seed=seed))
+    made = Endings(rl.Optimizer(SPACE, 40, seed=seed))
     for number in range(40):
         trial = made.optimizer.ask()
         value = -abs(trial.params["x"] - 0.3)

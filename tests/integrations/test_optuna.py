@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import noregret as nr
+import regretless as rl
 
 optuna = pytest.importorskip("optuna", reason="optuna is not installed")
 from optuna.distributions import (  # noqa: E402
@@ -23,8 +23,8 @@ from optuna.distributions import (  # noqa: E402
     IntDistribution,
 )
 
-from noregret.integrations import optuna as ours  # noqa: E402
-from noregret.integrations.optuna import NoRegretSampler  # noqa: E402
+from regretless.integrations import optuna as ours  # noqa: E402
+from regretless.integrations.optuna import RegretlessSampler  # noqa: E402
 
 pytestmark = pytest.mark.integration
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -37,14 +37,14 @@ MIXED = {
     "tenth": FloatDistribution(-1.0, 1.0, step=0.1),
     "visits": IntDistribution(0, 12, step=3),
 }
-MIXED_SPACE = nr.Space(
+MIXED_SPACE = rl.Space(
     {
-        "depth": nr.Int(1, 64, log=True),
-        "drug": nr.Categorical(["A", "B", None]),
-        "rate": nr.Float(1e-4, 1.0, log=True),
-        "share": nr.Float(0.0, 1.0),
-        "tenth": nr.Float(-1.0, 1.0, step=0.1),
-        "visits": nr.Float(0, 12, step=3),
+        "depth": rl.Int(1, 64, log=True),
+        "drug": rl.Categorical(["A", "B", None]),
+        "rate": rl.Float(1e-4, 1.0, log=True),
+        "share": rl.Float(0.0, 1.0),
+        "tenth": rl.Float(-1.0, 1.0, step=0.1),
+        "visits": rl.Float(0, 12, step=3),
     }
 )
 
@@ -74,11 +74,11 @@ def studied(objective: Any, n_trials: int, **options: Any) -> Any:
 
 
 def remaining(trial: Any) -> int:
-    return int(trial.system_attrs["noregret"]["decision"]["remaining"])
+    return int(trial.system_attrs["regretless"]["decision"]["remaining"])
 
 
 def reasons(study: Any) -> list[str]:
-    return [t.system_attrs["noregret"]["decision"]["reason"] for t in study.trials]
+    return [t.system_attrs["regretless"]["decision"]["reason"] for t in study.trials]
 
 
 # -- the same as the library -----------------------------------------------------------------------
@@ -86,8 +86,8 @@ def reasons(study: Any) -> list[str]:
 
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])
 def test_suggestions_are_the_optimizers(direction: Any) -> None:
-    study = study_with(NoRegretSampler(budget=40, seed=3), direction)
-    optimizer = nr.Optimizer(MIXED_SPACE, 40, seed=3, direction=direction)
+    study = study_with(RegretlessSampler(budget=40, seed=3), direction)
+    optimizer = rl.Optimizer(MIXED_SPACE, 40, seed=3, direction=direction)
     sign, rng = (1.0 if direction == "maximize" else -1.0), np.random.default_rng(0)
     for number in range(25):
         trial = study.ask(MIXED)
@@ -101,8 +101,8 @@ def test_suggestions_are_the_optimizers(direction: Any) -> None:
 
 def test_late_results_are_the_same_history() -> None:
     """Several trials under way, told out of order."""
-    study = study_with(NoRegretSampler(budget=30, seed=5))
-    optimizer = nr.Optimizer(MIXED_SPACE, 30, seed=5)
+    study = study_with(RegretlessSampler(budget=30, seed=5))
+    optimizer = rl.Optimizer(MIXED_SPACE, 30, seed=5)
     first = study.ask(MIXED)
     optimizer.tell(optimizer.adopt(first.params), hill(first.params))
     study.tell(first, hill(first.params))
@@ -120,7 +120,7 @@ def test_late_results_are_the_same_history() -> None:
 def test_minimising_mirrors_maximising() -> None:
     params = []
     for direction, sign in (("maximize", 1.0), ("minimize", -1.0)):
-        study = study_with(NoRegretSampler(budget=20, seed=1), direction)
+        study = study_with(RegretlessSampler(budget=20, seed=1), direction)
         study.optimize(lambda t, s=sign: s * bump(t), n_trials=15)
         params.append([t.params for t in study.trials])
     assert params[0] == params[1]
@@ -130,7 +130,7 @@ def test_minimising_mirrors_maximising() -> None:
 def test_a_pickled_sampler_continues_alike(stored: bool, tmp_path: Any) -> None:
     url, params = f"sqlite:///{tmp_path}/study.db" if stored else None, []
     for interrupted in (False, True):
-        study = study_with(NoRegretSampler(budget=20, seed=1), storage=url)
+        study = study_with(RegretlessSampler(budget=20, seed=1), storage=url)
         study.optimize(bump, n_trials=10)
         if interrupted:
             sampler = pickle.loads(pickle.dumps(study.sampler))
@@ -148,7 +148,7 @@ def test_a_pickled_sampler_continues_alike(stored: bool, tmp_path: Any) -> None:
 def test_nothing_is_built_or_learnt_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     built, told = [], []
 
-    class Counting(nr.Optimizer):
+    class Counting(rl.Optimizer):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             built.append(1)
             super().__init__(*args, **kwargs)
@@ -158,7 +158,7 @@ def test_nothing_is_built_or_learnt_twice(monkeypatch: pytest.MonkeyPatch) -> No
             super().tell(trial, value, **rest)
 
     monkeypatch.setattr(ours, "Optimizer", Counting)
-    sampler = NoRegretSampler(budget=40, seed=0)
+    sampler = RegretlessSampler(budget=40, seed=0)
     study = study_with(sampler)
     study.optimize(bump, n_trials=40)
     assert len(built) == 2  # one checks the settings, one does the work
@@ -166,7 +166,7 @@ def test_nothing_is_built_or_learnt_twice(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_start_is_short() -> None:
-    study = study_with(NoRegretSampler(budget=60, seed=0, n0=4))
+    study = study_with(RegretlessSampler(budget=60, seed=0, n0=4))
     study.optimize(bump, n_trials=8)
     assert reasons(study)[:4] == ["given", "design", "design", "design"]
     assert "design" not in reasons(study)[4:]
@@ -184,7 +184,7 @@ def test_a_changing_space_keeps_what_was_learnt() -> None:
             value -= trial.suggest_int("depth", 1, 5)
         return value
 
-    sampler = NoRegretSampler(budget=30, seed=0)
+    sampler = RegretlessSampler(budget=30, seed=0)
     study = study_with(sampler)
     study.optimize(objective, n_trials=6)
     assert set(sampler._past.fold.space) - {"depth"} == {"gone", "kind", "x"}
@@ -196,7 +196,7 @@ def test_a_changing_space_keeps_what_was_learnt() -> None:
 
 
 def test_a_range_too_narrow_is_left_to_chance() -> None:
-    study = study_with(NoRegretSampler(budget=10, seed=0))
+    study = study_with(RegretlessSampler(budget=10, seed=0))
     space = {"x": FloatDistribution(0.0, 1.0), "y": FloatDistribution(1.0, 1.0 + 4e-16)}
     for _ in range(4):
         study.tell(study.ask(space), 0.0)
@@ -212,7 +212,7 @@ def test_what_is_left_to_chance_is_said_once(caplog: pytest.LogCaptureFixture) -
             value -= trial.suggest_int("depth", 1, 5)
         return value
 
-    sampler = NoRegretSampler(budget=20, seed=0)
+    sampler = RegretlessSampler(budget=20, seed=0)
     for rounds in (1, 2):
         study = study_with(sampler)
         study.optimize(objective, n_trials=1)
@@ -229,7 +229,7 @@ def test_what_is_left_to_chance_is_said_once(caplog: pytest.LogCaptureFixture) -
 
 
 def test_a_sampler_does_not_mix_studies() -> None:
-    sampler = NoRegretSampler(budget=10, seed=0)
+    sampler = RegretlessSampler(budget=10, seed=0)
     for _ in range(2):
         study = study_with(sampler)
         study.optimize(bump, n_trials=5)
@@ -239,7 +239,7 @@ def test_a_sampler_does_not_mix_studies() -> None:
 @pytest.mark.parametrize("stored", [False, True])
 def test_a_name_used_again_is_another_study(stored: bool, tmp_path: Any) -> None:
     """In memory, as when a notebook's cell is run again, or deleted from a storage."""
-    sampler, ids = NoRegretSampler(budget=15, seed=0), []
+    sampler, ids = RegretlessSampler(budget=15, seed=0), []
     url = f"sqlite:///{tmp_path}/study.db" if stored else None
     for best in (0.2, 0.8):
         study = study_with(sampler, study_name="demo", storage=url)
@@ -253,7 +253,7 @@ def test_a_name_used_again_is_another_study(stored: bool, tmp_path: Any) -> None
 
 
 def test_the_same_trials_with_other_values_are_another_study() -> None:
-    sampler, source = NoRegretSampler(budget=15, seed=0), studied(bump, 12)
+    sampler, source = RegretlessSampler(budget=15, seed=0), studied(bump, 12)
     for best in (0.2, 0.8):
         study = study_with(sampler, study_name="demo")
         for trial in source.trials:
@@ -264,7 +264,7 @@ def test_the_same_trials_with_other_values_are_another_study() -> None:
 
 
 def test_the_next_study_may_have_other_parameters() -> None:
-    sampler = NoRegretSampler(budget=20, seed=0, n0=3)
+    sampler = RegretlessSampler(budget=20, seed=0, n0=3)
     for name in ("x", "y"):
         study = study_with(sampler)
         study.optimize(peak(0.3, name), n_trials=8)
@@ -275,7 +275,7 @@ def test_the_next_study_may_have_other_parameters() -> None:
 def test_one_sampler_recommends_for_all_studies_of_a_storage(tmp_path: Any) -> None:
     url = f"sqlite:///{tmp_path}/study.db"
     studies = {name: studied(peak(0.3, name), 5, storage=url) for name in ("a", "b")}
-    sampler = NoRegretSampler(budget=1, seed=0)
+    sampler = RegretlessSampler(budget=1, seed=0)
     for name in ("a", "b", "a"):
         assert list(sampler.recommend(studies[name]).params) == [name]
 
@@ -283,7 +283,7 @@ def test_one_sampler_recommends_for_all_studies_of_a_storage(tmp_path: Any) -> N
 def test_a_look_at_another_study_changes_nothing() -> None:
     other, params = studied(peak(0.9), 5), []
     for look in (False, True):
-        study = study_with(NoRegretSampler(budget=20, seed=1))
+        study = study_with(RegretlessSampler(budget=20, seed=1))
         study.optimize(bump, n_trials=10)
         fold = study.sampler._past.fold
         if look:
@@ -298,33 +298,33 @@ def test_a_look_at_another_study_changes_nothing() -> None:
 
 
 def test_running_trials_are_pending_points() -> None:
-    study = study_with(NoRegretSampler(budget=20, seed=0, n0=3, policy="ei"))
+    study = study_with(RegretlessSampler(budget=20, seed=0, n0=3, policy="ei"))
     study.optimize(bump, n_trials=6)
     asked = [study.ask({"x": FloatDistribution(0.0, 1.0)}) for _ in range(4)]
-    pending = [t.system_attrs["noregret"]["decision"]["pending"] for t in study.trials[6:]]
+    pending = [t.system_attrs["regretless"]["decision"]["pending"] for t in study.trials[6:]]
     assert pending == [0, 1, 2, 3]
     assert len({t.params["x"] for t in asked}) == 4
 
 
 def test_another_process_sees_them_before_they_are_suggested(tmp_path: Any) -> None:
     url = f"sqlite:///{tmp_path}/study.db"
-    mine = study_with(NoRegretSampler(budget=20, seed=0, n0=3), study_name="s", storage=url)
+    mine = study_with(RegretlessSampler(budget=20, seed=0, n0=3), study_name="s", storage=url)
     mine.optimize(lambda t: bump(t) - t.suggest_int("k", 0, 3), n_trials=6)
     lazy = mine.ask()
     lazy.suggest_float("x", 0.0, 1.0)  # and k is still to come
-    other_sampler = NoRegretSampler(budget=20, seed=9, n0=3)
+    other_sampler = RegretlessSampler(budget=20, seed=9, n0=3)
     other = optuna.load_study(study_name="s", storage=url, sampler=other_sampler)
     trial = other.ask({"x": FloatDistribution(0.0, 1.0), "k": IntDistribution(0, 3)})
-    decision = other.trials[trial.number].system_attrs["noregret"]["decision"]
+    decision = other.trials[trial.number].system_attrs["regretless"]["decision"]
     assert (decision["pending"], decision["remaining"]) == (1, 20 - 7)
     assert other_sampler._past.fold.optimizer.observations == 6
 
 
 WORKER = """
 import sys, optuna
-from noregret.integrations.optuna import NoRegretSampler
+from regretless.integrations.optuna import RegretlessSampler
 optuna.logging.set_verbosity(optuna.logging.ERROR)
-study = optuna.load_study(study_name="s", storage=sys.argv[1], sampler=NoRegretSampler(budget=10))
+study = optuna.load_study(study_name="s", storage=sys.argv[1], sampler=RegretlessSampler(budget=10))
 study.optimize(lambda t: -(t.suggest_float("x", 0, 1) - 0.3) ** 2 - t.suggest_int("k", 0, 3),
                n_trials=5)
 """
@@ -350,7 +350,7 @@ def test_pruned_trials_count_with_their_last_value() -> None:
             raise optuna.TrialPruned
         return -x
 
-    study = study_with(NoRegretSampler(budget=30, seed=0))
+    study = study_with(RegretlessSampler(budget=30, seed=0))
     study.optimize(objective, n_trials=20)
     fold = study.sampler._past.fold
     states = [t.state for t in study.trials[:-1]]
@@ -364,7 +364,7 @@ def test_pruned_trials_alone_tell_the_space() -> None:
         trial.report(bump(trial), step=1)
         raise optuna.TrialPruned
 
-    study = study_with(NoRegretSampler(budget=20, seed=0))
+    study = study_with(RegretlessSampler(budget=20, seed=0))
     study.optimize(objective, n_trials=12)
     assert reasons(study).count("given") == 1
     assert abs(study.sampler.recommend(study).params["x"] - 0.3) < 0.1
@@ -377,7 +377,7 @@ def test_a_trial_pruned_early_does_not_shrink_the_space() -> None:
             raise optuna.TrialPruned
         return value - trial.suggest_int("k", 0, 3)
 
-    study = study_with(NoRegretSampler(budget=20, seed=0))
+    study = study_with(RegretlessSampler(budget=20, seed=0))
     study.optimize(objective, n_trials=6)
     assert set(study.sampler._past.fold.space) == {"k", "x"}
 
@@ -392,7 +392,7 @@ def test_hyperband_shows_a_bracket_at_a_time() -> None:
         return -((x - 0.3) ** 2)
 
     pruner = optuna.pruners.HyperbandPruner(max_resource=9)
-    study = study_with(NoRegretSampler(budget=30, seed=0), pruner=pruner)
+    study = study_with(RegretlessSampler(budget=30, seed=0), pruner=pruner)
     study.optimize(objective, n_trials=30)
     assert all(t.state.is_finished() for t in study.trials)
     assert [remaining(t) for t in study.trials] == list(range(30, 0, -1))  # of all brackets
@@ -406,7 +406,7 @@ def test_failures_do_not_trap_the_search() -> None:
             raise RuntimeError("too hot")
         return x
 
-    study = study_with(NoRegretSampler(budget=50, seed=0))
+    study = study_with(RegretlessSampler(budget=50, seed=0))
     study.optimize(objective, n_trials=50, catch=RuntimeError)
     done = [t.state == optuna.trial.TrialState.COMPLETE for t in study.trials]
     assert sum(done[-25:]) >= 12
@@ -422,19 +422,19 @@ def test_what_never_worked_is_not_recommended(end: str) -> None:
         if value is None and end == "fail":
             ended = {"state": optuna.trial.TrialState.FAIL}
         study.add_trial(optuna.trial.create_trial(params={"x": x}, distributions=here, **ended))
-    best = NoRegretSampler(budget=10, seed=0).recommend(study)
+    best = RegretlessSampler(budget=10, seed=0).recommend(study)
     assert best.params["x"] <= 0.13
 
 
 def test_infinities_alone_recommend_nothing() -> None:
-    study = study_with(NoRegretSampler(budget=10, seed=0))
+    study = study_with(RegretlessSampler(budget=10, seed=0))
     study.optimize(lambda trial: math.inf * (1 + trial.suggest_float("x", 0, 1)), n_trials=3)
-    with pytest.raises(nr.NoResultsError, match="no trial has a finite value yet"):
+    with pytest.raises(rl.NoResultsError, match="no trial has a finite value yet"):
         study.sampler.recommend(study)
 
 
 def test_the_recommendation_is_a_point_that_was_tried_to_the_last_digit() -> None:
-    study = study_with(NoRegretSampler(budget=30, seed=0, n0=4))
+    study = study_with(RegretlessSampler(budget=30, seed=0, n0=4))
     trial = study.ask({"x": optuna.distributions.FloatDistribution(0.0, 1.0)})
     study.tell(trial, 10.0)
     study.optimize(lambda t: -20 * abs(t.suggest_float("x", 0, 1) - trial.params["x"]), n_trials=12)
@@ -446,7 +446,7 @@ def test_equal_choices_are_drawn_not_tuned(caplog: pytest.LogCaptureFixture) -> 
     def objective(trial: Any) -> float:
         return bump(trial) + isinstance(trial.suggest_categorical("c", [1, 1.0, "a"]), float)
 
-    study = study_with(NoRegretSampler(budget=8, seed=0))
+    study = study_with(RegretlessSampler(budget=8, seed=0))
     study.optimize(objective, n_trials=8)
     assert "can't tell 1 and 1.0 apart" in caplog.text
     assert set(study.sampler._past.fold.space) == {"x"}
@@ -459,7 +459,7 @@ def test_a_look_changes_nothing_also_where_a_parameter_is_fixed() -> None:
 
     params = []
     for looks in (True, False):
-        sampler = NoRegretSampler(budget=20, seed=1)
+        sampler = RegretlessSampler(budget=20, seed=1)
         study = study_with(optuna.samplers.PartialFixedSampler({"c": "a"}, sampler))
         for _ in range(12):
             study.optimize(objective, n_trials=1)
@@ -470,7 +470,7 @@ def test_a_look_changes_nothing_also_where_a_parameter_is_fixed() -> None:
 
 
 def test_trials_that_were_nowhere_cost_budget_too() -> None:
-    study = study_with(NoRegretSampler(budget=20, seed=0))
+    study = study_with(RegretlessSampler(budget=20, seed=0))
     study.optimize(bump, n_trials=3)
 
     def broken(trial: Any) -> float:
@@ -486,16 +486,16 @@ def test_enqueued_trials_are_given() -> None:
     def objective(trial: Any) -> float:
         return bump(trial) - trial.suggest_int("k", 0, 3)
 
-    study = study_with(NoRegretSampler(budget=30, seed=0))
+    study = study_with(RegretlessSampler(budget=30, seed=0))
     study.enqueue_trial({"x": 0.25, "k": 1})
     study.optimize(objective, n_trials=6)
     study.enqueue_trial({"x": 0.5})
     study.optimize(objective, n_trials=3)
     assert study.trials[0].params == {"x": 0.25, "k": 1}
-    assert study.trials[0].user_attrs["noregret"].startswith("given")
+    assert study.trials[0].user_attrs["regretless"].startswith("given")
     assert remaining(study.trials[0]) == 30
     assert study.trials[6].params["x"] == 0.5
-    reason = study.trials[6].system_attrs["noregret"]["decision"]["reason"]
+    reason = study.trials[6].system_attrs["regretless"]["decision"]["reason"]
     assert reason == "given"
     optimizer = study.sampler._past.fold.optimizer
     assert (optimizer.asked, optimizer.observations) == (9, 8)
@@ -504,19 +504,19 @@ def test_enqueued_trials_are_given() -> None:
 
 def test_an_enqueued_trial_counts_once() -> None:
     """Even if another one has seen it run before it asks for a parameter of its own."""
-    study = study_with(NoRegretSampler(budget=20, seed=0))
+    study = study_with(RegretlessSampler(budget=20, seed=0))
     study.optimize(bump, n_trials=4)
     study.enqueue_trial({"x": 0.5})
     enqueued, other = study.ask(), study.ask({"x": FloatDistribution(0.0, 1.0)})
     study.tell(enqueued, bump(enqueued) - enqueued.suggest_float("own", 0.0, 1.0))
     study.tell(other, 0.0)
     study.optimize(bump, n_trials=1)
-    decision = study.trials[-1].system_attrs["noregret"]["decision"]
+    decision = study.trials[-1].system_attrs["regretless"]["decision"]
     assert (decision["pending"], decision["remaining"]) == (0, 20 - 6)
 
 
 def test_an_enqueued_trial_may_lie_outside() -> None:
-    study = study_with(NoRegretSampler(budget=20, seed=0))
+    study = study_with(RegretlessSampler(budget=20, seed=0))
     study.optimize(bump, n_trials=4)
     study.enqueue_trial({"x": 7.0})
     with pytest.warns(UserWarning, match="out of range"):
@@ -527,19 +527,19 @@ def test_an_enqueued_trial_may_lie_outside() -> None:
 
 
 def test_added_trials_are_known_and_cost_nothing() -> None:
-    study = study_with(NoRegretSampler(budget=10, seed=0, n0=4))
+    study = study_with(RegretlessSampler(budget=10, seed=0, n0=4))
     for x in (0.1, 0.2, 0.6, 0.9):
         distributions = {"x": FloatDistribution(0.0, 1.0)}
         known = optuna.create_trial(params={"x": x}, distributions=distributions, value=-x)
         study.add_trial(known)
     study.optimize(bump, n_trials=1)
-    decision = study.trials[-1].system_attrs["noregret"]["decision"]
+    decision = study.trials[-1].system_attrs["regretless"]["decision"]
     assert decision["remaining"] == 10
     assert decision["reason"] != "design"
 
 
 def test_infinite_values_are_cut_to_size() -> None:
-    study = study_with(NoRegretSampler(budget=20, seed=0), "minimize")
+    study = study_with(RegretlessSampler(budget=20, seed=0), "minimize")
     study.optimize(lambda t: float("inf") if bump(t) and t.number == 5 else -bump(t), n_trials=8)
     rows = study.sampler._past.fold.optimizer.history()
     finite = [t.value for t in study.trials[:5]]
@@ -547,7 +547,7 @@ def test_infinite_values_are_cut_to_size() -> None:
 
 
 def test_a_spent_budget_serves_the_best_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    study = study_with(NoRegretSampler(budget=6, seed=0))
+    study = study_with(RegretlessSampler(budget=6, seed=0))
     study.optimize(bump, n_trials=6)
     assert not caplog.records
     study.optimize(bump, n_trials=1)
@@ -560,28 +560,28 @@ def test_a_spent_budget_serves_the_best_and_says_so(caplog: pytest.LogCaptureFix
 
 def test_every_trial_says_why(tmp_path: Any) -> None:
     url = f"sqlite:///{tmp_path}/study.db"
-    study = study_with(NoRegretSampler(budget=12, seed=0, n0=3), storage=url)
+    study = study_with(RegretlessSampler(budget=12, seed=0, n0=3), storage=url)
     study.optimize(lambda t: hill({n: t._suggest(n, d) for n, d in MIXED.items()}), n_trials=12)
     for trial in study.trials:
-        assert isinstance(trial.user_attrs["noregret"], str)
-        note = trial.system_attrs["noregret"]
+        assert isinstance(trial.user_attrs["regretless"], str)
+        note = trial.system_attrs["regretless"]
         assert len(json.dumps(note)) <= 2045
-        assert nr.Decision.from_json(note["decision"]).reason
-    assert study.trials[-1].user_attrs["noregret"] != study.trials[0].user_attrs["noregret"]
+        assert rl.Decision.from_json(note["decision"]).reason
+    assert study.trials[-1].user_attrs["regretless"] != study.trials[0].user_attrs["regretless"]
 
 
 def test_many_parameters_fit_into_an_attribute() -> None:
     space = {f"a rather long name {i:03}": FloatDistribution(0.0, 1.0) for i in range(60)}
-    study = study_with(NoRegretSampler(budget=8, seed=0, n0=2))
+    study = study_with(RegretlessSampler(budget=8, seed=0, n0=2))
     for _ in range(4):
         study.tell(study.ask(space), 0.0)
     for trial in study.trials:
-        assert len(json.dumps(trial.system_attrs["noregret"])) <= 2045
+        assert len(json.dumps(trial.system_attrs["regretless"])) <= 2045
 
 
 def test_recommend_is_not_the_luckiest_draw() -> None:
     rng = np.random.default_rng(0)
-    study = study_with(NoRegretSampler(budget=40, seed=0))
+    study = study_with(RegretlessSampler(budget=40, seed=0))
     study.optimize(lambda t: bump(t) + 0.2 * rng.standard_normal(), n_trials=40)
     best = study.sampler.recommend(study)
     assert best.luckiest == study.best_value
@@ -594,43 +594,43 @@ def test_recommend_reads_any_study() -> None:
     rng = np.random.default_rng(1)
     study = study_with(optuna.samplers.RandomSampler(seed=1))
     study.optimize(lambda t: bump(t) + 0.1 * rng.standard_normal(), n_trials=40)
-    best = NoRegretSampler(budget=1).recommend(study)
+    best = RegretlessSampler(budget=1).recommend(study)
     assert abs(best.params["x"] - 0.3) < 0.25
 
 
 def test_recommend_needs_a_result() -> None:
-    with pytest.raises(nr.DataError, match="no trial has finished"):
-        NoRegretSampler(budget=1).recommend(study_with(None))
+    with pytest.raises(rl.DataError, match="no trial has finished"):
+        RegretlessSampler(budget=1).recommend(study_with(None))
 
 
 # -- settings --------------------------------------------------------------------------------------
 
 
 def test_settings_are_checked_at_birth() -> None:
-    with pytest.raises(nr.ConfigError, match="budget: need at least 1, got 0"):
-        NoRegretSampler(budget=0)
-    with pytest.raises(nr.ConfigError, match="policy: need one of"):
-        NoRegretSampler(budget=5, policy="best")
+    with pytest.raises(rl.ConfigError, match="budget: need at least 1, got 0"):
+        RegretlessSampler(budget=0)
+    with pytest.raises(rl.ConfigError, match="policy: need one of"):
+        RegretlessSampler(budget=5, policy="best")
 
 
 def test_several_objectives_are_refused() -> None:
     study = optuna.create_study(
-        directions=["minimize", "maximize"], sampler=NoRegretSampler(budget=5)
+        directions=["minimize", "maximize"], sampler=RegretlessSampler(budget=5)
     )
-    with pytest.raises(nr.ConfigError, match="need one objective, got 2 directions"):
+    with pytest.raises(rl.ConfigError, match="need one objective, got 2 directions"):
         study.optimize(lambda t: (t.suggest_float("x", 0, 1), 0.0), n_trials=1)
 
 
 def test_any_policy_and_model_will_do() -> None:
-    sampler = NoRegretSampler(budget=12, policy=nr.GPUCB(beta=4.0), model=nr.Model.paper(), n0=3)
+    sampler = RegretlessSampler(budget=12, policy=rl.GPUCB(beta=4.0), model=rl.Model.paper(), n0=3)
     study = study_with(sampler)
     study.optimize(bump, n_trials=8)
-    assert study.trials[-1].system_attrs["noregret"]["decision"]["policy"] == "gp-ucb"
+    assert study.trials[-1].system_attrs["regretless"]["decision"]["policy"] == "gp-ucb"
 
 
 def test_reseeding_changes_what_comes() -> None:
     def draws(reseed: bool) -> list[float]:
-        study = study_with(NoRegretSampler(budget=20, policy="random", seed=0, n0=1))
+        study = study_with(RegretlessSampler(budget=20, policy="random", seed=0, n0=1))
         study.optimize(bump, n_trials=3)
         if reseed:
             study.sampler.reseed_rng()
@@ -645,10 +645,10 @@ def test_reseeding_changes_what_comes() -> None:
 
 @pytest.mark.parametrize(
     "page",
-    ["docs/integrations/optuna.md", "integrations/optunahub/samplers/noregret_eic/README.md"],
+    ["docs/integrations/optuna.md", "integrations/optunahub/samplers/regretless_eic/README.md"],
 )
 def test_pages_have_the_signature(page: str) -> None:
-    settings = inspect.signature(NoRegretSampler).parameters.values()
+    settings = inspect.signature(RegretlessSampler).parameters.values()
     defaults = ", ".join(f"{s.name}={s.default!r}" for s in settings if s.kind == s.KEYWORD_ONLY)
     text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
-    assert f"`NoRegretSampler(budget, *, {defaults})`" in text.replace('"', "'")
+    assert f"`RegretlessSampler(budget, *, {defaults})`" in text.replace('"', "'")

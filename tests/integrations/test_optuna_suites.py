@@ -16,7 +16,7 @@ suites = pytest.importorskip(
     "optuna.testing.pytest_samplers", reason="this Optuna ships no suites for samplers"
 )
 
-from noregret.integrations.optuna import NoRegretSampler  # noqa: E402
+from regretless.integrations.optuna import RegretlessSampler  # noqa: E402
 
 pytestmark = pytest.mark.integration
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.integration
 class _Ours:
     @pytest.fixture
     def sampler(self) -> Callable[[], Any]:
-        return lambda: NoRegretSampler(budget=100, n0=2)
+        return lambda: RegretlessSampler(budget=100, n0=2)
 
 
 class TestBasic(_Ours, suites.BasicSamplerTestCase):  # type: ignore[misc]

@@ -11,7 +11,7 @@ import pytest
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("default")]
 
 ROOT = Path(__file__).parents[2]
-HUB = ROOT / "integrations" / "optunahub" / "samplers" / "noregret_eic"
+HUB = ROOT / "integrations" / "optunahub" / "samplers" / "regretless_eic"
 NEEDS = {
     "optuna": ["optuna"],
     "botorch": ["torch", "botorch"],
@@ -40,17 +40,17 @@ def test_examples_run(
 def test_the_optunahub_package_is_complete() -> None:
     optuna = pytest.importorskip("optuna", reason="optuna is not installed")
     assert {"__init__.py", "README.md", "LICENSE", "example.py"} <= {p.name for p in HUB.iterdir()}
-    needed = (HUB / "requirements.txt").read_text()  # PyPI's noregret is another project
-    assert not re.search("^noregret", needed, flags=re.MULTILINE)
+    needed = (HUB / "requirements.txt").read_text()  # PyPI's regretless is another project
+    assert not re.search("^regretless", needed, flags=re.MULTILINE)
     header = (HUB / "README.md").read_text().split("---")[1]
     fields = re.findall(r"^(\w+):", header, flags=re.MULTILINE)
     assert fields == ["author", "title", "description", "tags", "optuna_versions", "license"]
-    spec = importlib.util.spec_from_file_location("noregret_eic", HUB / "__init__.py")
+    spec = importlib.util.spec_from_file_location("regretless_eic", HUB / "__init__.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    sampler = module.NoRegretSampler(budget=5)
+    sampler = module.RegretlessSampler(budget=5)
     study = optuna.create_study(sampler=sampler)
     study.optimize(lambda t: t.suggest_float("x", 0.0, 1.0), n_trials=5)
     assert sampler.recommend(study).count >= 1

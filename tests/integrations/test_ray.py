@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import noregret as nr
+import regretless as rl
 
 ray = pytest.importorskip("ray", reason="ray is not installed")
 tune = pytest.importorskip("ray.tune", reason="ray[tune] is not installed")
 
-from noregret.integrations.ray import NoRegretSearch  # noqa: E402
+from regretless.integrations.ray import RegretlessSearch  # noqa: E402
 
 pytestmark = [
     pytest.mark.integration,
@@ -28,13 +28,15 @@ def hill(config: dict[str, Any]) -> float:
     return float(-((config["x"] - 0.3) ** 2) - config["deep"]["k"])
 
 
-def ready(space: dict[str, Any] | None = None, budget: int = 20, **options: Any) -> NoRegretSearch:
-    search = NoRegretSearch(**options)
+def ready(
+    space: dict[str, Any] | None = None, budget: int = 20, **options: Any
+) -> RegretlessSearch:
+    search = RegretlessSearch(**options)
     assert search.set_search_properties("score", "max", space or SPACE, num_samples=budget)
     return search
 
 
-def run(search: NoRegretSearch, count: int, start: int = 0) -> list[dict[str, Any]]:
+def run(search: RegretlessSearch, count: int, start: int = 0) -> list[dict[str, Any]]:
     configs = []
     for number in range(start, start + count):
         configs.append(search.suggest(f"t{number}"))
@@ -48,14 +50,14 @@ def run(search: NoRegretSearch, count: int, start: int = 0) -> list[dict[str, An
 @pytest.mark.parametrize(
     ("domain", "expected"),
     [
-        (tune.uniform(-1.0, 2.0), nr.Float(-1.0, 2.0)),
-        (tune.loguniform(1e-4, 1.0), nr.Float(1e-4, 1.0, log=True)),
-        (tune.quniform(0.0, 1.0, 0.25), nr.Float(0.0, 1.0, step=0.25)),
-        (tune.randint(2, 9), nr.Int(2, 8)),
-        (tune.lograndint(1, 65), nr.Int(1, 64, log=True)),
-        (tune.qrandint(4, 12, 4), nr.Float(4, 12, step=4)),
-        (tune.qrandint(3, 9, 1), nr.Int(3, 8)),
-        (tune.choice(["a", ["b"], None]), nr.Categorical([0, 1, 2])),
+        (tune.uniform(-1.0, 2.0), rl.Float(-1.0, 2.0)),
+        (tune.loguniform(1e-4, 1.0), rl.Float(1e-4, 1.0, log=True)),
+        (tune.quniform(0.0, 1.0, 0.25), rl.Float(0.0, 1.0, step=0.25)),
+        (tune.randint(2, 9), rl.Int(2, 8)),
+        (tune.lograndint(1, 65), rl.Int(1, 64, log=True)),
+        (tune.qrandint(4, 12, 4), rl.Float(4, 12, step=4)),
+        (tune.qrandint(3, 9, 1), rl.Int(3, 8)),
+        (tune.choice(["a", ["b"], None]), rl.Categorical([0, 1, 2])),
     ],
     ids=lambda value: type(value).__name__,  # the same in every process
 )
@@ -87,19 +89,19 @@ def test_other_search_spaces_are_refused_by_name(domain: Any) -> None:
         (others | {"p": domain}, "p"),
         (others | {"deep": {"p": domain}}, "deep/p"),
     ]:
-        with pytest.raises(nr.ConfigError, match=f"^{name}: this search space"):
+        with pytest.raises(rl.ConfigError, match=f"^{name}: this search space"):
             ready(space)
-        with pytest.raises(nr.ConfigError, match=f"^{name}: this search space"):
-            NoRegretSearch(space)
+        with pytest.raises(rl.ConfigError, match=f"^{name}: this search space"):
+            RegretlessSearch(space)
 
 
 def test_search_spaces_within_a_choice_are_refused() -> None:
-    with pytest.raises(nr.ConfigError, match=r"^p: a choice may not hold search spaces"):
+    with pytest.raises(rl.ConfigError, match=r"^p: a choice may not hold search spaces"):
         ready({"p": tune.choice([{"lr": tune.uniform(0.0, 1.0)}, "none"])})
 
 
 def test_a_space_without_search_spaces_is_refused() -> None:
-    with pytest.raises(nr.ConfigError, match=r"space: need Tune's search spaces, got {'x': 1}"):
+    with pytest.raises(rl.ConfigError, match=r"space: need Tune's search spaces, got {'x': 1}"):
         ready({"x": 1})
 
 
@@ -116,7 +118,7 @@ def test_search_spaces_in_lists_and_tuples() -> None:
 
 def test_two_parameters_of_one_name_are_refused() -> None:
     twins = {"a/b": tune.uniform(0.0, 1.0), "a": {"b": tune.uniform(0.0, 1.0)}}
-    with pytest.raises(nr.ConfigError, match="two parameters have the same name"):
+    with pytest.raises(rl.ConfigError, match="two parameters have the same name"):
         ready(twins)
 
 
@@ -127,7 +129,7 @@ def test_constants_are_left_to_tune() -> None:
 
 def test_constants_of_an_own_space_are_handed_on() -> None:
     space = {"x": tune.uniform(0.0, 1.0), "layers": 3, "deep": {"k": tune.randint(0, 4), "c": [1]}}
-    search = NoRegretSearch(space, "score", "max", 10)
+    search = RegretlessSearch(space, "score", "max", 10)
     first, second = search.suggest("t0"), search.suggest("t1")
     assert (first["layers"], first["deep"]["c"]) == (3, [1])
     first["deep"]["c"].append(2)  # a trial may do what it likes with its own
@@ -138,8 +140,8 @@ def test_constants_of_an_own_space_are_handed_on() -> None:
 
 
 def test_suggestions_are_the_optimizers() -> None:
-    space = nr.Space({"x": nr.Float(0.0, 1.0), "deep/k": nr.Int(0, 3)})
-    optimizer = nr.Optimizer(space, 20, seed=4)
+    space = rl.Space({"x": rl.Float(0.0, 1.0), "deep/k": rl.Int(0, 3)})
+    optimizer = rl.Optimizer(space, 20, seed=4)
     configs = run(ready(seed=4), 12)
     for config in configs:
         trial = optimizer.ask()
@@ -151,23 +153,23 @@ def test_num_samples_is_the_budget() -> None:
     search = ready(budget=33)
     assert search._endings is not None
     assert search._endings.optimizer.budget == 33
-    with pytest.raises(nr.ConfigError, match="budget: need one"):
+    with pytest.raises(rl.ConfigError, match="budget: need one"):
         ready(budget=-1)
-    own = NoRegretSearch(budget=7)
+    own = RegretlessSearch(budget=7)
     own.set_search_properties("score", "min", SPACE, num_samples=-1)
     assert own._endings is not None
     assert (own._endings.optimizer.budget, own._endings.optimizer.direction) == (7, "minimize")
 
 
 def test_a_space_is_set_once() -> None:
-    search = NoRegretSearch(SPACE, "score", "max", 10)
+    search = RegretlessSearch(SPACE, "score", "max", 10)
     assert not search.set_search_properties("score", "max", SPACE, num_samples=10)
-    with pytest.raises(nr.ConfigError, match="space: need one"):
-        NoRegretSearch().suggest("t0")
+    with pytest.raises(rl.ConfigError, match="space: need one"):
+        RegretlessSearch().suggest("t0")
 
 
 def test_beside_an_own_space_the_rest_comes_from_the_tuner() -> None:
-    search = NoRegretSearch(SPACE)
+    search = RegretlessSearch(SPACE)
     assert not search.set_search_properties("score", "max", {"data": "train.csv"}, num_samples=7)
     run(search, 3)
     assert search._endings is not None
@@ -179,7 +181,7 @@ def test_beside_an_own_space_the_rest_comes_from_the_tuner() -> None:
 
 
 def test_what_is_given_is_not_the_tuners() -> None:
-    search = NoRegretSearch(SPACE, "loss", "min", 5)
+    search = RegretlessSearch(SPACE, "loss", "min", 5)
     search.set_search_properties("score", "max", {"data": "train.csv"}, num_samples=7)
     assert (search.metric, search.mode) == ("loss", "min")
     assert search._endings is not None
@@ -193,16 +195,16 @@ def test_what_is_given_is_not_the_tuners() -> None:
 def test_what_nobody_has_said_is_asked_for(missing: str) -> None:
     """Tune does not call `set_search_properties` where there is no `param_space`."""
     given: dict[str, Any] = {"metric": "score", "mode": "max", "budget": 7}
-    assert NoRegretSearch(SPACE, **given).suggest("t0").keys() == SPACE.keys()
-    with pytest.raises(nr.ConfigError, match=f"^{missing}: need .* in the TuneConfig"):
-        NoRegretSearch(SPACE, **given | {missing: None}).suggest("t0")
+    assert RegretlessSearch(SPACE, **given).suggest("t0").keys() == SPACE.keys()
+    with pytest.raises(rl.ConfigError, match=f"^{missing}: need .* in the TuneConfig"):
+        RegretlessSearch(SPACE, **given | {missing: None}).suggest("t0")
 
 
 def test_a_metric_without_a_name_is_asked_for() -> None:
-    with pytest.raises(nr.ConfigError, match=r"^metric: need one.*'_metric'"):
-        NoRegretSearch().set_search_properties(None, "max", SPACE, num_samples=7)
-    with pytest.raises(nr.ConfigError, match=r"^metric: need one, .* got \['a', 'b'\]"):
-        NoRegretSearch().set_search_properties(["a", "b"], "max", SPACE, num_samples=7)  # type: ignore[arg-type]
+    with pytest.raises(rl.ConfigError, match=r"^metric: need one.*'_metric'"):
+        RegretlessSearch().set_search_properties(None, "max", SPACE, num_samples=7)
+    with pytest.raises(rl.ConfigError, match=r"^metric: need one, .* got \['a', 'b'\]"):
+        RegretlessSearch().set_search_properties(["a", "b"], "max", SPACE, num_samples=7)  # type: ignore[arg-type]
 
 
 def test_saved_and_restored_it_goes_on_alike(tmp_path: Path) -> None:
@@ -210,7 +212,7 @@ def test_saved_and_restored_it_goes_on_alike(tmp_path: Path) -> None:
     run(plain, 9)
     plain.suggest("running")
     plain.save(str(tmp_path / "search.pkl"))
-    again = NoRegretSearch()
+    again = RegretlessSearch()
     again.restore(str(tmp_path / "search.pkl"))
     for search in (plain, again):
         search.on_trial_complete("running", {"score": -0.5})
@@ -220,12 +222,12 @@ def test_saved_and_restored_it_goes_on_alike(tmp_path: Path) -> None:
 def test_choices_that_are_functions_are_saved(tmp_path: Path) -> None:
     search = ready({"f": tune.choice([lambda: "one", lambda: "two"])})
     search.save(str(tmp_path / "search.pkl"))
-    again = NoRegretSearch()
+    again = RegretlessSearch()
     again.restore(str(tmp_path / "search.pkl"))
     assert again.suggest("t0")["f"]() == search.suggest("t0")["f"]()
 
 
-def values(search: NoRegretSearch) -> list[float | None]:
+def values(search: RegretlessSearch) -> list[float | None]:
     assert search._endings is not None
     return [row.value for row in search._endings.optimizer.history()]
 
@@ -244,7 +246,7 @@ def test_a_paused_trial_that_is_stopped_counts_with_its_last_result(tmp_path: Pa
     search.on_trial_result("nobody", {"score": 1.0})
     search.on_trial_complete("a")
     search.save(str(tmp_path / "search.pkl"))
-    again = NoRegretSearch()
+    again = RegretlessSearch()
     again.restore(str(tmp_path / "search.pkl"))
     again.on_trial_complete("b")
     assert values(again) == [0.0, -10.0, -20.0, -30.0, -40.0]
@@ -318,7 +320,7 @@ def test_known_points_with_choices_that_are_dicts() -> None:
 def test_known_points_as_tune_reports_them() -> None:
     search = ready(points_to_evaluate=[{"x": 0.9, "deep/k": 3}, {"x": 0.9}])
     assert search.suggest("t0") == {"x": 0.9, "deep": {"k": 3}}
-    with pytest.raises(nr.ConfigError, match=r"^deep/k: no value in {'x': 0.9}"):
+    with pytest.raises(rl.ConfigError, match=r"^deep/k: no value in {'x': 0.9}"):
         search.suggest("t1")
 
 
@@ -362,7 +364,7 @@ def test_a_search_that_goes_on_has_more_budget(caplog: pytest.LogCaptureFixture)
 
 
 def test_a_budget_that_was_given_stays() -> None:
-    search = NoRegretSearch(SPACE, budget=5)
+    search = RegretlessSearch(SPACE, budget=5)
     for samples in (2, 9):
         assert not search.set_search_properties("score", "max", {"k": 1}, num_samples=samples)
         run(search, 2, start=samples)
@@ -371,13 +373,13 @@ def test_a_budget_that_was_given_stays() -> None:
 
 
 def test_bad_input_is_named() -> None:
-    assert NoRegretSearch(points_to_evaluate=None)._first == []
-    with pytest.raises(nr.SpaceError, match=r"^p: .*need low < high"):
+    assert RegretlessSearch(points_to_evaluate=None)._first == []
+    with pytest.raises(rl.SpaceError, match=r"^p: .*need low < high"):
         ready({"p": tune.uniform(1.0, 1.0)})
     search = ready()
     search.suggest("t0")
     for bad in ("bad", [1.0, 2.0]):
-        with pytest.raises(nr.DataError, match=r"^score: need a number, got .* of trial t0"):
+        with pytest.raises(rl.DataError, match=r"^score: need a number, got .* of trial t0"):
             search.on_trial_complete("t0", {"score": bad})
     search.on_trial_complete("t0", {"score": 1.0})
     assert values(search) == [1.0]
@@ -416,7 +418,7 @@ def tuned(search: Any, storage: Path, count: int) -> Any:
 
 
 def test_concurrent_trials_in_a_real_ray(cluster: Path) -> None:
-    search = NoRegretSearch(seed=1)
+    search = RegretlessSearch(seed=1)
     results = tuned(search, cluster / "own", 12)
     assert len(results) == 12
     assert search._endings is not None
@@ -424,7 +426,7 @@ def test_concurrent_trials_in_a_real_ray(cluster: Path) -> None:
     pending = [trial.decision.pending for trial in search._endings.optimizer.trials]
     assert max(pending) == 1  # the other one, still under way
     assert search.best().params["deep"]["k"] == 0
-    again = NoRegretSearch()
+    again = RegretlessSearch()
     again.restore_from_dir(str(cluster / "own" / "run"))
     assert again._endings is not None
     assert again._endings.optimizer.trials == search._endings.optimizer.trials
@@ -434,7 +436,7 @@ def test_an_own_space_in_a_real_ray(cluster: Path) -> None:
     def objective(config: dict[str, Any]) -> None:
         tune.report({"score": config["x"] + config["layers"] + len(config["data"])})
 
-    search = NoRegretSearch({"x": tune.uniform(0.0, 1.0), "layers": 3})
+    search = RegretlessSearch({"x": tune.uniform(0.0, 1.0), "layers": 3})
     tuner = tune.Tuner(
         objective,
         param_space={"data": "train.csv"},
@@ -461,7 +463,7 @@ def test_an_errored_trial_is_resumed_in_a_real_ray(cluster: Path) -> None:
         objective,
         param_space={"x": tune.uniform(0.0, 1.0)},
         tune_config=tune.TuneConfig(
-            search_alg=NoRegretSearch(points_to_evaluate=points),
+            search_alg=RegretlessSearch(points_to_evaluate=points),
             metric="score",
             mode="max",
             num_samples=3,
@@ -472,7 +474,7 @@ def test_an_errored_trial_is_resumed_in_a_real_ray(cluster: Path) -> None:
     mended.touch()
     path = str(cluster / "errored" / "run")
     assert tune.Tuner.restore(path, objective, resume_errored=True).fit().num_errors == 0
-    search = NoRegretSearch()
+    search = RegretlessSearch()
     search.restore_from_dir(path)
     assert values(search) == [0.25, 0.5, 0.75]
 
@@ -481,14 +483,14 @@ def test_the_same_through_optuna(cluster: Path) -> None:
     pytest.importorskip("optuna", reason="optuna is not installed")
     from ray.tune.search.optuna import OptunaSearch
 
-    from noregret.integrations.optuna import NoRegretSampler
+    from regretless.integrations.optuna import RegretlessSampler
 
-    search = OptunaSearch(sampler=NoRegretSampler(budget=10, seed=1))
+    search = OptunaSearch(sampler=RegretlessSampler(budget=10, seed=1))
     results = tuned(search, cluster / "optuna", 10)
     assert len(results) == 10
     scores = [r.metrics["score"] for r in results if not r.error]
     assert len(scores) >= 8
     assert np.isfinite(scores).all()
     trials = search._ot_study.trials
-    decisions = [trial.system_attrs["noregret"]["decision"] for trial in trials]
+    decisions = [trial.system_attrs["regretless"]["decision"] for trial in trials]
     assert sorted(decision["remaining"] for decision in decisions) == list(range(1, 11))

@@ -1,3 +1,0 @@
-from noregret.integrations.optuna import NoRegretSampler
-
-__all__ = ["NoRegretSampler"]

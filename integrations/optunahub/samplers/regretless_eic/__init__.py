@@ -1,0 +1,3 @@
+from regretless.integrations.optuna import RegretlessSampler
+
+__all__ = ["RegretlessSampler"]

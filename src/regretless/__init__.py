@@ -1,0 +1,75 @@
+"""Tune a noisy system while it is live: every evaluation counts."""
+
+from regretless.decision import Best, Decision, Landscape, Row, Trial
+from regretless.errors import (
+    BudgetError,
+    ConfigError,
+    DataError,
+    MissingExtraError,
+    NoResultsError,
+    RegretlessError,
+    SpaceError,
+    StorageError,
+    TrialError,
+    UnknownTrialError,
+)
+from regretless.fit import Model
+from regretless.loop import Result, maximize, minimize
+from regretless.optimizer import Optimizer
+from regretless.policies import (
+    AEI,
+    EI,
+    EIC,
+    GPTS,
+    GPUCB,
+    IDS,
+    EINguyen,
+    ExploreThenCommit,
+    Policy,
+    Random,
+)
+from regretless.space import Categorical, Float, Int, Ordinal, Scalar, Space
+from regretless.study import Study
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AEI",
+    "EI",
+    "EIC",
+    "GPTS",
+    "GPUCB",
+    "IDS",
+    "Best",
+    "BudgetError",
+    "Categorical",
+    "ConfigError",
+    "DataError",
+    "Decision",
+    "EINguyen",
+    "ExploreThenCommit",
+    "Float",
+    "Int",
+    "Landscape",
+    "MissingExtraError",
+    "Model",
+    "NoResultsError",
+    "Optimizer",
+    "Ordinal",
+    "Policy",
+    "Random",
+    "RegretlessError",
+    "Result",
+    "Row",
+    "Scalar",
+    "Space",
+    "SpaceError",
+    "StorageError",
+    "Study",
+    "Trial",
+    "TrialError",
+    "UnknownTrialError",
+    "__version__",
+    "maximize",
+    "minimize",
+]

@@ -1,0 +1,121 @@
+"""Validation at the edge: numbers that a person or another program handed in."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import TypeGuard
+
+import numpy as np
+
+from regretless.errors import ConfigError, DataError
+
+LARGEST = 1e100  # of a number that may be told: its square must not overflow
+MAX_SAFE = 2**53 - 1  # the largest integer that every JSON reader keeps
+LEAST_SCALE = 1e-100  # nor may the square of a standard error, or of the data's unit, vanish
+
+
+def whole(name: str, value: object, least: int, most: int | None = None) -> int:
+    """A whole number of at least `least`, and at most `most`."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ConfigError(f"{name}: need a whole number, got {value!r}")
+    number = int(value)
+    digits = number.bit_length()
+    shown = repr(value) if digits < 400 else f"a number of {digits} binary digits"
+    if number < least:
+        raise ConfigError(f"{name}: need at least {least}, got {shown}")
+    if most is not None and number > most:
+        raise ConfigError(f"{name}: need at most {most}, got {shown}")
+    return number
+
+
+def plain(value: object) -> object:
+    """A number as Python's own, also within a tuple; anything else as it is.
+
+    A `Fraction` or numpy's float32 would be written as another number than it counts with.
+    """
+    if isinstance(value, tuple):
+        return tuple(map(plain, value))
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if is_number(value) else value
+
+
+def with_plain_numbers(settings: object) -> None:
+    """For the `__post_init__` of a frozen dataclass."""
+    for name, value in vars(settings).items():
+        object.__setattr__(settings, name, plain(value))
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether it is a finite real number, and no bool."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer that no double can hold
+        return False
+
+
+def check_amount(name: str, value: object, positive: bool = False) -> None:
+    if not (is_number(value) and (value > 0 if positive else value >= 0)):
+        need = "a positive number" if positive else "a number >= 0"
+        raise ConfigError(f"{name}: need {need}, got {value!r}")
+
+
+def check_inside(name: str, value: object, what: str) -> None:
+    """A probability, say."""
+    if not (is_number(value) and 0 < value < 1):
+        raise ConfigError(f"{name}: need {what} between 0 and 1, got {value!r}")
+
+
+def check_share(name: str, value: object) -> None:
+    if not (is_number(value) and 0 <= value <= 1):
+        raise ConfigError(f"{name}: need a share from 0 to 1, got {value!r}")
+
+
+def fits_a_path(name: str) -> bool:
+    """Whether it can stand between two slashes of a URL and be no other address."""
+    return "/" not in name and name not in (".", "..")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Words are no flags: "off" would be on."""
+    if not isinstance(value, bool | np.bool_):
+        raise ConfigError(f"{name}: need True or False, got {value!r}")
+
+
+def checked_result(value: object, sem: object, count: object) -> tuple[float, float | None, float]:
+    """A value, its standard error and its count, if they can be right."""
+    number = _finite("value", value)
+    error = None if sem is None else _finite("sem", sem)
+    if error is not None and not error >= LEAST_SCALE:
+        raise DataError(f"sem: need a positive standard error, got {sem!r}")
+    weight = _finite("count", count)
+    if not weight > 0:
+        raise DataError(f"count: need a positive number of evaluations, got {count!r}")
+    return number, error, weight
+
+
+def without_numpy(value: object) -> object:
+    """For `json.dumps(default=…)`: what numpy's scalars are in plain Python."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a {type(value).__name__} is not JSON")
+
+
+def _finite(name: str, value: object) -> float:
+    if isinstance(value, np.ndarray | np.generic) and value.ndim == 0:
+        value = value.item()
+    if not isinstance(value, Real):
+        raise DataError(f"{name}: need a number, got {value!r}")
+    try:
+        number = float(value)
+    except OverflowError:  # an integer that no double can hold
+        number = math.inf
+    if not abs(number) <= LARGEST:
+        limit = f"of at most {LARGEST:g}" if math.isfinite(number) else "that is finite"
+        raise DataError(f"{name}: need a number {limit}, got {value!r}")
+    return number

@@ -1,0 +1,395 @@
+"""A client of `regretless serve`, on the standard library alone: the verbs of a study, from afar.
+
+A call that got no answer is repeated until it gets one or patience runs out, with a key by which
+the service knows it again: no trial is asked for twice, and nothing is told twice.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, cast, overload
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
+from weakref import WeakValueDictionary
+
+from regretless import errors
+from regretless.checks import checked_result, fits_a_path, is_number, whole, without_numpy
+from regretless.decision import Best, Decision, Row, Trial, number_of
+from regretless.errors import (
+    ConfigError,
+    DataError,
+    MissingExtraError,
+    RegretlessError,
+    SpaceError,
+    StorageError,
+)
+from regretless.space import Scalar, Space
+from regretless.study import until_spent
+
+__all__ = ["Client", "RemoteEvent", "RemoteStudy", "ServiceError"]
+
+AGAIN = (408, 429, 502, 503, 504)  # worth another try
+PAGE = 1000
+Page = list[dict[str, Any]]
+
+
+class ServiceError(RegretlessError):
+    """The service refused, for a reason that is not the library's: a token, say."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(status, message)
+        self.status, self.message = status, message
+
+    def __str__(self) -> str:
+        return f"{self.status}: {self.message}"
+
+
+@dataclass(frozen=True)
+class RemoteEvent:
+    """One line of a study's log."""
+
+    seq: int
+    time: datetime
+    kind: str
+    body: dict[str, Any]
+
+
+class Client:
+    """A service: `Client("http://127.0.0.1:8080", token=…)`.
+
+    timeout   seconds to wait for one answer
+    patience  seconds to go on trying while the service cannot be reached or its storage is away
+    """
+
+    def __init__(
+        self, url: str, *, token: str | None = None, timeout: float = 60.0, patience: float = 120.0
+    ) -> None:
+        parts = _checked_url(url)
+        self._kind = (
+            http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        )
+        self._place = parts.netloc
+        self._base = parts.path.rstrip("/")
+        self._timeout = _checked_seconds("timeout", timeout)
+        self._patience = _checked_seconds("patience", patience, least=0.0)
+        self._headers = {"Authorization": f"Bearer {_checked_token(token)}"} if token else {}
+
+    def __repr__(self) -> str:
+        return f"Client({self._place}{self._base})"
+
+    def create(
+        self,
+        name: str,
+        *,
+        space: Space,
+        budget: int,
+        policy: str | None = None,
+        direction: str | None = None,
+        seed: int | None = None,
+        n0: int | None = None,
+    ) -> RemoteStudy:
+        """Create a study, or go on with the one that is there if its settings are these."""
+        if not isinstance(space, Space):
+            raise ConfigError(f"space: need a Space, got {space!r}")
+        settings = {"policy": policy, "direction": direction, "seed": seed, "n0": n0}
+        given = {key: value for key, value in settings.items() if value is not None}
+        new = {"name": name, "space": space.to_json(), "budget": budget, **given}
+        self.call("POST", "/api/studies", new)
+        return RemoteStudy(self, name)
+
+    def study(self, name: str) -> RemoteStudy:
+        """A study that is there."""
+        found = RemoteStudy(self, name)
+        found.info()
+        return found
+
+    def studies(self) -> list[dict[str, Any]]:
+        """A summary of each."""
+        found: list[dict[str, Any]] = self.call("GET", "/api/studies")
+        return found
+
+    def call(self, method: str, path: str, body: object = None, key: str | None = None) -> Any:
+        """One request, repeated while it is worth it; the answer's JSON, or the service's error."""
+        deadline, pause = time.monotonic() + self._patience, 0.05
+        while True:
+            try:
+                status, answer = self._once(method, path, body, key)
+                if 200 <= status < 300:
+                    return answer
+                error = _error(status, answer)
+                lasting = status not in AGAIN
+            except (OSError, http.client.HTTPException) as failed:
+                reason = str(failed) or type(failed).__name__
+                error, lasting = StorageError(f"{self._place}: {reason}"), False
+            if lasting or time.monotonic() + pause > deadline:
+                raise error
+            # Not all at the same moment, after whatever it was that they all ran into.
+            time.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(2 * pause, 2.0)
+
+    def _once(self, method: str, path: str, body: object, key: str | None) -> tuple[int, Any]:
+        headers = dict(self._headers)
+        if method == "POST":
+            headers["Content-Type"] = "application/json"
+        if key is not None:
+            headers["Idempotency-Key"] = _checked_key(key)
+        data = None if method == "GET" else _written(body or {})
+        connection = self._kind(self._place, timeout=self._timeout)
+        try:
+            connection.request(method, self._base + path, data, headers)
+            response = connection.getresponse()
+            text = response.read()
+        finally:
+            connection.close()
+        return response.status, _read(response, text)
+
+
+class RemoteStudy:
+    """The verbs of `Study`, answered by a service."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        """Use `Client.study` or `Client.create`."""
+        if not isinstance(name, str) or not name:
+            raise ConfigError(f"name: need the name of a study, got {name!r}")
+        if not fits_a_path(name):
+            raise ConfigError(f"name: must fit between two slashes of a URL, got {name!r}")
+        self.name = name
+        self._own: WeakValueDictionary[int, Trial] = WeakValueDictionary()  # by id
+        self._client = client
+        self._path = f"/api/studies/{quote(name, safe='')}"
+
+    def __repr__(self) -> str:
+        return f"RemoteStudy({self.name!r} of {self._client!r})"
+
+    @overload
+    def ask(self, *, key: str | None = None, within_budget: bool = False) -> Trial: ...
+    @overload
+    def ask(
+        self, n: int, *, key: str | None = None, within_budget: bool = False
+    ) -> list[Trial]: ...
+    def ask(
+        self, n: int | None = None, *, key: str | None = None, within_budget: bool = False
+    ) -> Trial | list[Trial]:
+        """What to try next; a list of n for a batch."""
+        wish: dict[str, Any] = {"within_budget": within_budget}
+        if n is not None:
+            wish["n"] = whole("n", n, least=1)
+        answer = self._post("/ask", wish, key)
+        return self._trial(answer) if n is None else [self._trial(each) for each in answer]
+
+    def tell(
+        self,
+        trial: Trial | int,
+        value: float,
+        *,
+        sem: float | None = None,
+        count: float = 1,
+        key: str | None = None,
+    ) -> None:
+        """The result of a trial; on the service's disk when this returns."""
+        result = _result(value, sem, count) | self._asked(trial)
+        self._post(f"/trials/{number_of(trial)}/tell", result, key)
+
+    def observe(
+        self,
+        params: Mapping[str, Scalar],
+        value: float,
+        *,
+        sem: float | None = None,
+        count: float = 1,
+        key: str | None = None,
+    ) -> None:
+        """A result that was known before; it costs no budget. With the same `key`, only once."""
+        self._post("/observe", _params(params) | _result(value, sem, count), key)
+
+    def adopt(self, params: Mapping[str, Scalar], *, key: str | None = None) -> Trial:
+        """A trial that was chosen elsewhere; it costs budget and is waited for like any other."""
+        return self._trial(self._post("/adopt", _params(params), key))
+
+    def abandon(self, trial: Trial | int, *, key: str | None = None) -> None:
+        """This result will never come: stop counting on it. Should it come, tell it."""
+        self._post(f"/trials/{number_of(trial)}/abandon", self._asked(trial), key)
+
+    def abandon_older_than(self, age: timedelta | float) -> list[int]:
+        """Abandon what has been pending for longer (in seconds); the numbers of these trials."""
+        seconds = age.total_seconds() if isinstance(age, timedelta) else age
+        numbers: list[int] = self._post("/abandon", {"older_than": seconds})["numbers"]
+        return numbers
+
+    def extend(self, budget: int, *, key: str | None = None) -> None:
+        """A new total budget."""
+        self._post("/extend", {"budget": budget}, key)
+
+    def __iter__(self) -> Iterator[Trial]:
+        """Ask until the budget is spent, however many others ask at the same time."""
+        return until_spent(lambda: self.ask(within_budget=True))
+
+    @property
+    def budget(self) -> int:
+        return int(self.info()["budget"])
+
+    @property
+    def asked(self) -> int:
+        return int(self.info()["asked"])
+
+    @property
+    def remaining(self) -> int:
+        """Evaluations that may still be asked for."""
+        return int(self.info()["remaining"])
+
+    @property
+    def pending(self) -> list[Trial]:
+        """Asked, and neither told nor abandoned."""
+        numbers = sorted(map(int, self.info()["waiting"]))
+        pages = (self._get(f"/trials?{urlencode({'after': n - 1, 'limit': 1})}") for n in numbers)
+        return [_trial(row) for page in pages for row in page if row["status"] == "pending"]
+
+    def best(self) -> Best:
+        """The visited point with the best posterior mean, with a 95 % interval."""
+        return Best(**self._get("/best"))
+
+    def info(self) -> dict[str, Any]:
+        """The settings, where it stands, the best point, and what is pending."""
+        found: dict[str, Any] = self._get("")
+        return found
+
+    def history(self) -> list[Row]:
+        """Prior data and trials."""
+        prior = self._pages("/observations", after=0, last=lambda page, after: after + len(page))
+        own = self._pages("/trials", after=-1, last=lambda page, after: page[-1]["number"])
+        return [_row(each) for each in (*prior, *own)]
+
+    def events(self, after: int = 0) -> list[RemoteEvent]:
+        """The log itself: every event after number `after`."""
+        found = self._pages("/events", after=after, last=lambda page, after: page[-1]["seq"])
+        return [
+            RemoteEvent(**each | {"time": datetime.fromisoformat(each["time"])}) for each in found
+        ]
+
+    def _trial(self, data: Mapping[str, Any]) -> Trial:
+        trial = _trial(data)
+        self._own[id(trial)] = trial
+        return trial
+
+    def _asked(self, trial: Trial | int) -> dict[str, Any]:
+        """What tells a trial from another study's of the same number; nothing for a number.
+
+        Our own need not be told, and its dict may have been changed by whoever got it.
+        """
+        if not isinstance(trial, Trial) or self._own.get(id(trial)) is trial:
+            return {}
+        return _params(trial.params)
+
+    def _get(self, path: str) -> Any:
+        return self._client.call("GET", self._path + path)
+
+    def _post(self, path: str, body: Mapping[str, Any], key: str | None = None) -> Any:
+        own = uuid.uuid4().hex if key is None else key
+        return self._client.call("POST", self._path + path, body, own)
+
+    def _pages(
+        self, path: str, after: int, last: Callable[[Page, int], int]
+    ) -> Iterator[dict[str, Any]]:
+        while True:
+            page: Page = self._get(f"{path}?{urlencode({'after': after, 'limit': PAGE})}")
+            yield from page
+            if len(page) < PAGE:
+                return
+            after = last(page, after)
+
+
+def _checked_url(url: str) -> SplitResult:
+    # What else urlsplit takes would be refused at each call, or mended without a word.
+    plain = isinstance(url, str) and url.isascii() and url.isprintable() and " " not in url
+    try:
+        parts = urlsplit(url if plain else "")
+        well = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        if well and not parts.username:
+            return parts
+    except ValueError:  # a port that is no number
+        pass
+    encoded = "a path percent-encoded, a name in punycode"
+    raise ConfigError(f"url: need http://host:port in ASCII ({encoded}), got {url!r}")
+
+
+def _checked_seconds(name: str, value: float, least: float | None = None) -> float:
+    if not (is_number(value) and (value > 0 if least is None else value >= least)):
+        wanted = "positive" if least is None else f"at least {least:g}"
+        raise ConfigError(f"{name}: need seconds, {wanted} and finite, got {value!r}")
+    return float(value)
+
+
+def _checked_token(token: str) -> str:
+    """Without the line break that a file ends with; no message may show it."""
+    bare = token.strip() if isinstance(token, str) else ""
+    if not (bare and bare.isascii() and bare.isprintable()):
+        raise ConfigError("token: need printable ASCII, as it travels in a header")
+    return bare
+
+
+def _checked_key(key: str) -> str:
+    if not (isinstance(key, str) and key and key.isascii() and key.isprintable()):
+        raise ConfigError(f"key: need printable ASCII, as it travels in a header, got {key!r}")
+    return key
+
+
+def _result(value: float, sem: float | None, count: float) -> dict[str, Any]:
+    """Refused here rather than there if it can't be right, and of plain types."""
+    value, sem, count = checked_result(value, sem, count)
+    return {"value": value, "sem": sem, "count": count}
+
+
+def _params(params: object) -> dict[str, Any]:
+    if not isinstance(params, Mapping):
+        raise SpaceError(f"params: must map names to values, got {params!r}")
+    return {"params": dict(params)}
+
+
+def _written(body: object) -> str:
+    try:
+        return json.dumps(body, allow_nan=False, default=without_numpy)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"can't be written as JSON: {error}, in {body!r}") from None
+
+
+def _read(response: http.client.HTTPResponse, text: bytes) -> Any:
+    """The answer's JSON; what a proxy in between answers must not pass for it."""
+    if response.status == http.HTTPStatus.NO_CONTENT:
+        return None
+    if 300 <= response.status < 400:
+        return {"detail": f"it has moved to {response.getheader('Location')!r}; use that address"}
+    try:
+        return json.loads(text)
+    except ValueError:
+        if response.status < 300:
+            raise ServiceError(
+                response.status, f"not an answer of regretless: {text[:80]!r}"
+            ) from None
+        return None
+
+
+def _trial(data: Mapping[str, Any]) -> Trial:
+    return Trial(data["number"], data["params"], Decision.from_json(data["decision"]))
+
+
+def _row(data: Mapping[str, Any]) -> Row:
+    names = ("number", "status", "params", "value", "sem", "count")
+    decision = data["decision"] and Decision.from_json(data["decision"])
+    return Row(**{name: data[name] for name in names}, decision=decision)
+
+
+def _error(status: int, answer: object) -> RegretlessError:
+    """The very exception that the library raised there, if it was one of ours."""
+    problem = answer if isinstance(answer, dict) else {}
+    message = str(problem.get("detail", http.client.responses.get(status, "no reason given")))
+    kind = getattr(errors, str(problem.get("error")), None)
+    ours = isinstance(kind, type) and issubclass(kind, RegretlessError)
+    if kind is None or not ours or kind is MissingExtraError:  # not installed here? No, there.
+        return ServiceError(status, message)
+    return cast(RegretlessError, kind(message))

@@ -1,0 +1,392 @@
+"""An `Optimizer` as an Optuna sampler: `create_study(sampler=RegretlessSampler(budget=200))`.
+
+The study's trials are folded, once each, into an `Optimizer` over the parameters that they share.
+Inside, parameters are in Optuna's internal representation, in which a choice is its index: so
+whatever Optuna accepts as a choice will do.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from regretless.decision import Best, Decision, Trial
+from regretless.errors import ConfigError, DataError, MissingExtraError, NoResultsError
+from regretless.fit import Model
+from regretless.integrations._endings import Endings
+from regretless.optimizer import Optimizer
+from regretless.policies import Policy
+from regretless.space import Categorical, Float, Int, Parameter, Scalar, Space
+
+try:
+    from optuna.distributions import (
+        BaseDistribution,
+        CategoricalDistribution,
+        FloatDistribution,
+        IntDistribution,
+    )
+    from optuna.samplers import BaseSampler, RandomSampler
+    from optuna.study import Study, StudyDirection
+    from optuna.trial import FrozenTrial, TrialState
+except ImportError as error:
+    raise MissingExtraError("optuna", "optuna") from error
+
+KEY = "regretless"  # user attribute: the decision's sentence; system attribute: its numbers
+_LONGEST = 2045  # characters that a relational storage takes for an attribute
+
+_log = logging.getLogger(__name__)
+
+
+class RegretlessSampler(BaseSampler):
+    """Suggests what to try next so that little is lost on the way.
+
+    budget   trials that this study will run, finished ones included.  Optuna tells no sampler its
+             n_trials, and the budget is what decides how long to explore
+    policy   "ids", or another name or instance that `regretless.Optimizer` takes
+    seed     leave it out with several processes, or they begin alike
+    n0       how many trials to spread over the space first; known results count towards them
+    model    a `regretless.Model`
+    independent_sampler   for the first trial and for parameters that not every trial has, or that
+             can't be tuned; the log names them
+    """
+
+    def __init__(
+        self,
+        budget: int,
+        *,
+        policy: str | Policy = "ids",
+        seed: int | None = None,
+        n0: int | None = None,
+        model: Model | None = None,
+        independent_sampler: BaseSampler | None = None,
+    ) -> None:
+        self._settings: dict[str, Any] = {
+            "budget": budget,
+            "policy": policy,
+            "seed": _fresh_seed() if seed is None else seed,
+            "n0": n0,
+            "model": model,
+        }
+        probe = Optimizer(Space({"any": Float(0.0, 1.0)}), **self._settings)  # or it complains
+        self._policy_name = probe.policy.name
+        self._independent = independent_sampler or RandomSampler(seed=seed)
+        self._past: _Past | None = None
+        self._warned: set[tuple[str, str]] = set()  # study and parameter
+        self._lock = threading.Lock()
+
+    # -- what Optuna calls -------------------------------------------------------------------------
+
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        if "fixed_params" in trial.system_attrs:  # enqueued: Optuna may have nothing to ask us
+            self._note_given(study, trial)
+
+    def infer_relative_search_space(
+        self, study: Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        with self._lock:
+            self._past, _ = self._recall(study)
+            return self._past.space
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        if not search_space:
+            self._note_given(study, trial)
+            return {}
+        with self._lock:
+            self._past, trials = self._recall(study)
+            fold = self._past.fold = self._past.fold_over(search_space, self._settings)
+            fold.learn(trials, but=trial.number)
+            asked = fold.ask(trial)
+        if asked.decision.reason == "exhausted":
+            _log.warning("Trial %d: %s. Raise the budget to go on.", trial.number, asked.decision)
+        _note(study, trial, asked.decision, asked.params)
+        return fold.external(asked.params)
+
+    def sample_independent(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:
+        self._warn_once(study, param_name, param_distribution)
+        return self._independent.sample_independent(study, trial, param_name, param_distribution)
+
+    def reseed_rng(self) -> None:
+        self._settings["seed"] = _fresh_seed()
+        if self._past is not None and self._past.fold is not None:
+            self._past.fold.optimizer.seed = self._settings["seed"]
+        self._independent.reseed_rng()
+
+    # -- what people call --------------------------------------------------------------------------
+
+    def recommend(self, study: Study) -> Best:
+        """The tried point with the best posterior mean, whichever sampler tried it.
+
+        Optuna's `study.best_trial` is the luckiest draw: its value stands beside the mean, as
+        `luckiest`.
+        """
+        with self._lock:
+            past, trials = self._recall(study)
+            if not past.space:
+                raise DataError(
+                    "recommend: no trial has finished yet, or they share no parameter to tune"
+                )
+            fold = past.fold_over(past.space, self._settings)
+            fold.learn(trials)
+            aside = fold.endings.measured()
+        if not aside.observations:
+            raise NoResultsError("recommend: no trial has a finite value yet")
+        aside.ask()  # fits the model, where that is due
+        best = aside.best()
+        return replace(best, params=fold.external(best.params))
+
+    # -- within ------------------------------------------------------------------------------------
+
+    def _recall(self, study: Study) -> tuple[_Past, list[FrozenTrial]]:
+        """What is known of the study, and its trials; hold the lock, or they may be behind it."""
+        if len(study.directions) > 1:
+            raise ConfigError(f"study: need one objective, got {len(study.directions)} directions")
+        past, trials = self._past, _all_trials(study)
+        if past is None or not past.is_of(study, trials):
+            past = _Past(study)
+        past.update(trials)
+        return past, trials
+
+    def _note_given(self, study: Study, trial: FrozenTrial) -> None:
+        spent = sum(_is_ours(t) for t in _all_trials(study) if t.number != trial.number)
+        left = max(0, self._settings["budget"] - spent)
+        _note(study, trial, Decision("given", self._policy_name, left), {})
+
+    def _warn_once(self, study: Study, name: str, distribution: BaseDistribution) -> None:
+        if (study.study_name, name) in self._warned:
+            return
+        with self._lock:
+            past, _ = self._recall(study)
+            reason = past.why_apart(name, distribution)
+            if reason is not None:
+                self._warned.add((study.study_name, name))
+                _log.warning("%s: drawn by %s, not tuned: %s", name, self._independent, reason)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
+
+
+class _Past:
+    """What is known of one study: the trials that finished, the parameters they share, their fold.
+
+    Names and ids are used again, by studies in memory and by deleted ones, and another process has
+    another storage object.  So it is by its trials that a study is recognised.
+    """
+
+    def __init__(self, study: Study) -> None:
+        self.direction = study.direction
+        self.fold: _Fold | None = None
+        self._marks: dict[int, tuple[datetime | None, list[float] | None]] = {}
+        self._shared: dict[TrialState, dict[str, BaseDistribution]] = {}
+
+    def is_of(self, study: Study, trials: list[FrozenTrial]) -> bool:
+        marks = {trial.number: (trial.datetime_start, trial.values) for trial in trials}
+        return self.direction == study.direction and self._marks.items() <= marks.items()
+
+    def update(self, trials: list[FrozenTrial]) -> None:
+        for trial in trials:
+            if not trial.state.is_finished() or trial.number in self._marks:
+                continue
+            self._marks[trial.number] = trial.datetime_start, trial.values
+            here = trial.distributions
+            so_far = self._shared.get(trial.state, here)
+            self._shared[trial.state] = {n: d for n, d in so_far.items() if here.get(n) == d}
+
+    @property
+    def shared(self) -> dict[str, BaseDistribution] | None:
+        """The parameters of all complete trials, or else of all pruned ones; None without either.
+
+        Beside complete ones, pruned trials don't count: some end before they had all parameters.
+        """
+        return self._shared.get(TrialState.COMPLETE, self._shared.get(TrialState.PRUNED))
+
+    @property
+    def space(self) -> dict[str, BaseDistribution]:
+        """The shared parameters that can be tuned."""
+        shared = sorted((self.shared or {}).items())
+        return {name: d for name, d in shared if not d.single() and _objection(d) is None}
+
+    def why_apart(self, name: str, distribution: BaseDistribution) -> str | None:
+        """Why it is not in the space; None if it is, or nobody can tell yet."""
+        if self.shared is None:
+            return None
+        if self.shared.get(name) != distribution:
+            return "not every trial so far has it with this range"
+        return _objection(distribution)
+
+    def fold_over(self, space: dict[str, BaseDistribution], settings: dict[str, Any]) -> _Fold:
+        """The fold over this space: a fresh one, which has seen no trial yet, if there is none."""
+        if self.fold is not None and self.fold.space == space:
+            return self.fold
+        return _Fold(self.direction == StudyDirection.MAXIMIZE, space, settings)
+
+
+class _Fold:
+    """The trials of a study, folded into an `Optimizer` over one search space."""
+
+    def __init__(
+        self, maximise: bool, space: dict[str, BaseDistribution], settings: dict[str, Any]
+    ) -> None:
+        self.space = space
+        optimizer = Optimizer(
+            Space({name: _parameter(d) for name, d in space.items()}),
+            direction="maximize" if maximise else "minimize",
+            **settings,
+        )
+        self.endings = Endings(optimizer)
+        self.budget = optimizer.budget
+        self.asked: dict[int, Trial] = {}  # by Optuna's number; the Trial has ours
+        self.finished: set[int] = set()
+
+    @property
+    def optimizer(self) -> Optimizer:
+        return self.endings.optimizer
+
+    def ask(self, trial: FrozenTrial) -> Trial:
+        if trial.number in self.asked:  # enqueued, and others have seen it run
+            return self.asked[trial.number]
+        fixed = self._internal(trial.system_attrs.get("fixed_params", {}))
+        asked = None
+        if fixed:  # enqueued with some of its parameters
+            asked = self._adopt(self.optimizer.propose()["params"] | fixed, None)
+        self.asked[trial.number] = asked or self.optimizer.ask()
+        return self.asked[trial.number]
+
+    def learn(self, trials: Iterable[FrozenTrial], but: int | None = None) -> None:
+        """Take in what is new: who else is running where, and who has finished."""
+        others = [trial for trial in trials if trial.number != but]
+        ours = [trial for trial in others if _is_ours(trial)]
+        for trial in ours:
+            if trial.number not in self.asked:
+                adopted = self._adopt(self._point(trial), _decision(trial))
+                if adopted is not None:
+                    self.asked[trial.number] = adopted
+        new = [t for t in others if t.state.is_finished() and t.number not in self.finished]
+        for trial in sorted(new, key=lambda t: (t.datetime_complete or datetime.min, t.number)):
+            self._finish(trial)
+            self.finished.add(trial.number)
+        # Trials that failed before they were anywhere have cost as much as others.
+        lost = max(0, len(ours) - len(self.asked))
+        self.optimizer.extend(max(self.budget - lost, self.optimizer.asked, 1))
+
+    def external(self, params: dict[str, Scalar]) -> dict[str, Any]:
+        return {name: d.to_external_repr(params[name]) for name, d in self.space.items()}
+
+    def _finish(self, trial: FrozenTrial) -> None:
+        asked, point = self.asked.get(trial.number), self._point(trial)
+        if asked is not None and asked.params != point:  # the objective went elsewhere
+            self.optimizer.abandon(asked)
+            asked = None
+        if point is not None:
+            self.endings.add(point, _value(trial), asked)
+
+    def _point(self, trial: FrozenTrial) -> dict[str, Scalar] | None:
+        """Where the trial is; None if it is outside the space, or nobody can tell yet."""
+        known: dict[str, Scalar] = {}
+        if not trial.state.is_finished():  # not every parameter may have been suggested yet
+            known |= trial.system_attrs.get(KEY, {}).get("params", {})
+            known |= self._internal(trial.system_attrs.get("fixed_params", {}))
+        known |= self._internal(trial.params)
+        try:
+            return self.optimizer.space.validate({name: known[name] for name in self.space})
+        except (KeyError, ValueError):
+            return None
+
+    def _internal(self, params: dict[str, Any]) -> dict[str, Scalar]:
+        """Without parameters that are not in the space, or have values that can't be."""
+        inner: dict[str, Scalar] = {}
+        for name in self.space.keys() & params.keys():
+            try:
+                inner[name] = self.space[name].to_internal_repr(params[name])
+            except ValueError:
+                continue
+        return inner
+
+    def _adopt(self, point: dict[str, Scalar] | None, decision: Decision | None) -> Trial | None:
+        if point is None:
+            return None
+        try:
+            return self.optimizer.adopt(point, decision)
+        except ValueError:  # outside: Optuna lets enqueued trials be there
+            return None
+
+
+def _parameter(distribution: BaseDistribution) -> Parameter:
+    """The distribution's internal representation as one of ours."""
+    d = distribution
+    if isinstance(d, CategoricalDistribution):
+        for index, choice in enumerate(d.choices):
+            if (first := int(d.to_internal_repr(choice))) != index:  # 1 and 1.0, 1 and True
+                same = f"{d.choices[first]!r} and {choice!r}"
+                raise ConfigError(f"choices: Optuna can't tell {same} apart")
+        return Categorical(range(len(d.choices)))
+    if isinstance(d, IntDistribution) and d.step == 1:
+        return Int(d.low, d.high, d.log)
+    if isinstance(d, IntDistribution | FloatDistribution):
+        return Float(d.low, d.high, d.log, d.step)
+    raise ConfigError(f"distribution: need Optuna's float, int or categorical one, got {d!r}")
+
+
+def _objection(distribution: BaseDistribution) -> str | None:
+    """Why it can't be tuned (two neighbouring floats, equal choices); None if it can."""
+    try:
+        _parameter(distribution)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _all_trials(study: Study) -> list[FrozenTrial]:
+    """Not `study.get_trials`: Hyperband would show one bracket at a time, as if it were a study."""
+    trials: list[FrozenTrial] = study._storage.get_all_trials(study._study_id, deepcopy=False)
+    return trials
+
+
+def _is_ours(trial: FrozenTrial) -> bool:
+    """Whether the trial costs budget: sampled by us, or enqueued.  Others are prior knowledge."""
+    if trial.state == TrialState.WAITING:
+        return False
+    return KEY in trial.system_attrs or "fixed_params" in trial.system_attrs
+
+
+def _value(trial: FrozenTrial) -> float | None:
+    """The objective; of a pruned trial it is the last one reported, if there is one."""
+    if trial.state not in (TrialState.COMPLETE, TrialState.PRUNED):
+        return None
+    return None if trial.value is None else float(trial.value)
+
+
+def _decision(trial: FrozenTrial) -> Decision | None:
+    data = trial.system_attrs.get(KEY)
+    return None if data is None else Decision.from_json(data["decision"])
+
+
+def _note(study: Study, trial: FrozenTrial, decision: Decision, point: dict[str, Scalar]) -> None:
+    """Write down why, for people and their dashboard, and where, for other processes."""
+    note = {"decision": decision.to_json(), "params": point}
+    if len(json.dumps(note)) > _LONGEST:
+        del note["params"]  # others will know when the objective has asked for all of them
+    storage, trial_id = study._storage, trial._trial_id
+    storage.set_trial_system_attr(trial_id, KEY, note)
+    storage.set_trial_user_attr(trial_id, KEY, str(decision))
+
+
+def _fresh_seed() -> int:
+    return int(np.random.default_rng().integers(2**32))

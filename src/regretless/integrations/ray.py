@@ -1,0 +1,290 @@
+"""A searcher for Ray Tune: `tune.TuneConfig(search_alg=RegretlessSearch(), num_samples=100)`.
+
+Its policy is the library's default, IDS: information-directed sampling within the gate of EIC.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import pickle
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import getitem
+from typing import Any
+
+from regretless.decision import Best, Trial
+from regretless.errors import ConfigError, DataError, MissingExtraError, SpaceError
+from regretless.fit import Model
+from regretless.integrations._endings import Endings
+from regretless.optimizer import Optimizer
+from regretless.policies import Policy
+from regretless.space import Categorical, Float, Int, Parameter, Scalar, Space
+
+try:
+    from ray import cloudpickle
+    from ray.tune.result import DEFAULT_METRIC
+    from ray.tune.search import Searcher, sample
+    from ray.tune.search.variant_generator import assign_value, parse_spec_vars
+except ImportError as error:
+    raise MissingExtraError("ray", "ray[tune]") from error
+
+Config = dict[str, Any]
+Path = tuple[Any, ...]  # the keys, and in lists the indices, that lead to a value
+
+_log = logging.getLogger(__name__)
+
+_IN_TUNE = "in the TuneConfig, which Tune hands on only beside a param_space"
+
+
+class RegretlessSearch(Searcher):
+    """Suggests configurations so that little is lost on the way.
+
+    space    a dict of Tune's search spaces and constants; as a rule the Tuner's `param_space`
+    metric, mode   what the trials report, "min" or "max"; as a rule from the TuneConfig
+    budget   trials that will be run; as a rule from the TuneConfig's `num_samples`
+    points_to_evaluate   configurations to try first
+    policy, seed, n0, model   as for `regretless.Optimizer`
+    """
+
+    def __init__(
+        self,
+        space: Config | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        budget: int | None = None,
+        *,
+        points_to_evaluate: Sequence[Config] | None = None,
+        policy: str | Policy = "ids",
+        seed: int = 0,
+        n0: int | None = None,
+        model: Model | None = None,
+    ) -> None:
+        super().__init__(metric=metric, mode=mode)
+        if not isinstance(metric, str | None):
+            raise ConfigError(f"metric: need one, got {metric!r}")
+        self._metric, self._mode = metric, mode
+        self._budget = budget  # None: as many as Tune will run
+        self._first = list(points_to_evaluate or ())
+        self._settings: dict[str, Any] = {"policy": policy, "seed": seed, "n0": n0, "model": model}
+        self._own_space = None if space is None else _TuneSpace(space)
+        self._space = self._own_space
+        self._endings: Endings | None = None
+        self._trials: dict[str, Trial] = {}  # those that are running, or failed and may run again
+        self._last: dict[str, float] = {}  # what the running ones have reported last
+
+    # -- what Tune calls ---------------------------------------------------------------------------
+
+    def set_search_properties(
+        self, metric: str | None, mode: str | None, config: Config, **spec: Any
+    ) -> bool:
+        """What the Tuner knows, where it was not given; False if a space was."""
+        samples = spec.get("num_samples", -1)
+        if self._endings is not None:  # it goes on, in another experiment
+            optimizer = self._endings.optimizer
+            if self._budget is None and samples > 0:
+                optimizer.extend(max(optimizer.budget, optimizer.asked + samples))
+            return False
+        self._metric = self._metric or metric
+        self._mode = self._mode or mode
+        space = self._own_space or _TuneSpace(config, constants=False)
+        self._endings, self._space = self._set_up(space, samples if samples > 0 else None), space
+        return self._own_space is None
+
+    def suggest(self, trial_id: str) -> Config:
+        endings, space = self._ready()
+        optimizer = endings.optimizer
+        first = space.point(self._first.pop(0)) if self._first else None
+        trial = optimizer.ask() if first is None else optimizer.adopt(first)
+        if trial.decision.reason == "exhausted":
+            _log.warning("Trial %s: %s. Give a larger budget.", trial_id, trial.decision)
+        self._trials[trial_id] = trial
+        return space.config(trial.params)
+
+    def on_trial_result(self, trial_id: str, result: Config) -> None:
+        if trial_id in self._trials and self.metric in result:
+            self._last[trial_id] = result[self.metric]
+
+    def on_trial_complete(
+        self, trial_id: str, result: Config | None = None, error: bool = False
+    ) -> None:
+        trial, last = self._trials.get(trial_id), self._last.pop(trial_id, None)
+        if trial is None:
+            return
+        # Of a trial that is stopped while it pauses, Tune does not repeat the result here.
+        raw = None if error else (result or {}).get(self.metric, last)
+        endings, _ = self._ready()
+        endings.add(trial.params, self._number(raw, f"trial {trial_id}"), trial)
+        if not error:  # or it may run again, by the same name: Tuner.restore(resume_errored=True)
+            del self._trials[trial_id]
+
+    def add_evaluated_point(
+        self,
+        parameters: Config,
+        value: float,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """A result that was known before; it costs no budget."""
+        endings, space = self._ready()
+        endings.add(
+            space.point(parameters), self._number(None if error else value, "a known point")
+        )
+
+    def save(self, checkpoint_path: str) -> None:
+        with open(checkpoint_path, "wb") as file:
+            cloudpickle.dump(self.__dict__, file)  # choices and constants may be functions
+
+    def restore(self, checkpoint_path: str) -> None:
+        with open(checkpoint_path, "rb") as file:
+            self.__dict__.update(pickle.load(file))
+
+    # -- what people call --------------------------------------------------------------------------
+
+    def best(self) -> Best:
+        """The configuration with the best posterior mean, never just the luckiest result."""
+        endings, space = self._ready()
+        best = endings.measured().best()
+        return Best(**vars(best) | {"params": space.config(best.params)})
+
+    def explain(self, trial_id: str) -> str:
+        """Why this trial, while it runs."""
+        if trial_id not in self._trials:
+            raise DataError(f"trial_id: {trial_id!r} is not running")
+        return str(self._trials[trial_id].decision)
+
+    # -- within ------------------------------------------------------------------------------------
+
+    def _ready(self) -> tuple[Endings, _TuneSpace]:
+        """Set up, at the latest now: Tune does not call us where its param_space is empty."""
+        if self._space is None:
+            raise ConfigError("space: need one, here or as param_space of the Tuner")
+        if self._endings is None:
+            self._endings = self._set_up(self._space, None)
+        return self._endings, self._space
+
+    def _set_up(self, space: _TuneSpace, samples: int | None) -> Endings:
+        budget = samples if self._budget is None else self._budget
+        if budget is None:
+            raise ConfigError(f"budget: need one, here or as num_samples {_IN_TUNE}")
+        if self._mode not in ("min", "max"):
+            raise ConfigError(f"mode: need 'min' or 'max', here or {_IN_TUNE}, got {self._mode!r}")
+        if not isinstance(self._metric, str):
+            raise ConfigError(
+                f"metric: need one, here or {_IN_TUNE}, got {self._metric!r}"
+                f" (what a trainable returns without a name is {DEFAULT_METRIC!r})"
+            )
+        optimizer = Optimizer(
+            space.space,
+            budget,
+            direction="maximize" if self._mode == "max" else "minimize",
+            **self._settings,
+        )
+        return Endings(optimizer)
+
+    def _number(self, raw: Any, where: str) -> float | None:
+        try:
+            return None if raw is None else float(raw)
+        except (TypeError, ValueError):
+            raise DataError(f"{self._metric}: need a number, got {raw!r} of {where}") from None
+
+
+class _TuneSpace:
+    """Tune's search space, of nested dicts and lists: a configuration is a point of `space`.
+
+    Without `constants` its configurations leave out what is constant, where Tune has it anyway.
+    """
+
+    def __init__(self, config: Config, constants: bool = True) -> None:
+        _, domains, grids = parse_spec_vars(config)
+        if grids:
+            name = _name(grids[0][0])
+            raise ConfigError(f"{name}: this search space (grid_search) has no match; choice has")
+        if not domains:
+            raise ConfigError(f"space: need Tune's search spaces, got {config!r}")
+        self.domains: dict[str, tuple[Path, sample.Domain]] = {
+            _name(path): (path, domain) for path, domain in domains
+        }
+        if len(self.domains) < len(domains):
+            raise ConfigError(f"space: two parameters have the same name, {list(self.domains)!r}")
+        self.space = Space({name: _named(name, d) for name, (_, d) in self.domains.items()})
+        self.frame = config if constants else {path[0]: config[path[0]] for path, _ in domains}
+
+    def config(self, params: Mapping[str, Scalar]) -> Config:
+        """As Tune wants it: nested, and with the choices themselves."""
+        config = copy.deepcopy(self.frame)
+        for name, (path, domain) in self.domains.items():
+            assign_value(config, path, _outside(domain, params[name]))
+        return config
+
+    def point(self, config: Config) -> dict[str, Scalar]:
+        return {
+            name: _inside(name, domain, _value(config, name, path))
+            for name, (path, domain) in self.domains.items()
+        }
+
+
+def _name(path: Path) -> str:
+    return "/".join(map(str, path))
+
+
+def _value(config: Config, name: str, path: Path) -> Any:
+    if name in config:  # also where it is flat, as Tune's reports are
+        return config[name]
+    try:
+        return reduce(getitem, path, config)
+    except (KeyError, IndexError, TypeError):
+        raise ConfigError(f"{name}: no value in {config!r}") from None
+
+
+def _named(name: str, domain: sample.Domain) -> Parameter:
+    try:
+        return _parameter(name, domain)
+    except SpaceError as error:
+        raise SpaceError(f"{name}: {error}") from None
+
+
+def _parameter(name: str, domain: sample.Domain) -> Parameter:
+    """Tune's search space as one of ours; a choice is its index, for it may be any object."""
+    sampler, step = domain.get_sampler(), None
+    if isinstance(sampler, sample.Quantized):
+        sampler, step = sampler.get_sampler(), sampler.q
+    log = isinstance(sampler, sample.LogUniform)
+    uniform = isinstance(sampler, sample.Uniform)
+    if isinstance(domain, sample.Categorical) and uniform:
+        _refuse_spaces_within(name, domain.categories)
+        return Categorical(range(len(domain.categories)))
+    if isinstance(domain, sample.Integer) and (log or uniform) and step in (None, 1):
+        return Int(domain.lower, domain.upper - 1, log)  # Tune leaves the upper end out
+    if isinstance(domain, sample.Integer) and uniform and step is not None:
+        return Float(-(-domain.lower // step) * step, domain.upper, step=step)
+    if isinstance(domain, sample.Float) and (uniform or (log and step is None)):
+        return Float(domain.lower, domain.upper, log, step)
+    kind = f"{type(domain).__name__} with {type(domain.get_sampler()).__name__}"
+    raise ConfigError(f"{name}: this search space ({kind}, {domain.domain_str}) has no match here")
+
+
+def _refuse_spaces_within(name: str, choices: Sequence[Any]) -> None:
+    _, *unresolved = parse_spec_vars(dict(enumerate(choices)))
+    if any(unresolved):
+        raise ConfigError(f"{name}: a choice may not hold search spaces, got {choices!r}")
+
+
+def _outside(domain: sample.Domain, value: Scalar) -> Any:
+    if isinstance(domain, sample.Categorical):
+        return domain.categories[value]
+    return domain.cast(value)
+
+
+def _inside(name: str, domain: sample.Domain, value: Any) -> Scalar:
+    if not isinstance(domain, sample.Categorical):
+        inner: Scalar = value
+        return inner
+    choices = domain.categories
+    for index, choice in enumerate(choices):  # the very one first: 1, 1.0 and True are equal
+        if type(choice) is type(value) and choice == value:
+            return index
+    if value not in choices:
+        raise ConfigError(f"{name}: need one of {choices!r}, got {value!r}")
+    return int(choices.index(value))

@@ -1,0 +1,216 @@
+"""The verbs of a study over HTTP: each endpoint calls one of the library's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, HTTPException, Request, Response
+
+import regretless
+from regretless.decision import Decision, Row, Trial
+from regretless.errors import StorageError
+from regretless.service import schema
+from regretless.service.problems import Json
+from regretless.service.rooms import Room, Rooms
+from regretless.service.schema import After, AfterTrial, Key, Limit, Name, Number, ProblemOut
+from regretless.space import Space
+from regretless.study import Snapshot, Study
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "What went wrong.",
+        "content": {"application/problem+json": {"schema": ProblemOut.model_json_schema()}},
+    }
+}
+NO_CONTENT = HTTPStatus.NO_CONTENT
+
+router = APIRouter(prefix="/api/studies", tags=["studies"], responses=PROBLEMS)
+checks = APIRouter(tags=["service"], responses=PROBLEMS)
+
+
+def _rooms(request: Request) -> Rooms:
+    rooms: Rooms = request.app.state.rooms
+    return rooms
+
+
+async def _room(name: Name, rooms: AllRooms) -> Room:
+    return await rooms.room(name)
+
+
+AllRooms = Annotated[Rooms, Depends(_rooms)]
+ThisRoom = Annotated[Room, Depends(_room)]
+
+# --- all studies ----------------------------------------------------------------------------------
+
+
+@router.get("")
+async def list_studies(rooms: AllRooms) -> list[schema.Summary]:
+    """Every study of the storage, by name."""
+    return await rooms.summaries()
+
+
+@router.post("", status_code=HTTPStatus.CREATED)
+async def create_study(new: schema.NewStudy, rooms: AllRooms, response: Response) -> schema.Summary:
+    """Create a study; the same settings again are fine (200), other ones are an error."""
+    settings = new.model_dump(exclude={"name", "space"}, exclude_none=True)
+    settings["space"] = Space.from_json(new.space.model_dump(exclude_unset=True))
+    if not await rooms.create(new.name, settings):
+        response.status_code = HTTPStatus.OK
+    room = await rooms.room(new.name)
+    return await room.look(schema.Summary.of)
+
+
+# --- one study ------------------------------------------------------------------------------------
+
+
+@router.get("/{name}")
+async def get_study(room: ThisRoom) -> schema.Detail:
+    """The settings, where it stands, the best point, and what is pending."""
+    return await room.look(schema.Detail.of)
+
+
+@router.post("/{name}/ask")
+async def ask(
+    room: ThisRoom, wish: schema.Ask | None = None, key: Key = None
+) -> schema.TrialOut | list[schema.TrialOut]:
+    """What to try next: a trial, or with `n` a list of them.
+
+    Asked again with the same Idempotency-Key, it is the same trial.
+    """
+    wish = wish or schema.Ask()
+    trials = await room.ask(wish.n or 1, key=key, within_budget=wish.within_budget)
+    answers = [schema.TrialOut.of(trial) for trial in trials]
+    return answers[0] if wish.n is None else answers
+
+
+@router.post("/{name}/trials/{number}/tell", status_code=NO_CONTENT)
+async def tell(room: ThisRoom, number: Number, result: schema.Told, key: Key = None) -> None:
+    """The result of a trial; on disk when this answers.
+
+    Told again with the same value nothing happens, with or without a key; another value is an
+    error.
+    """
+    told = result.model_dump(exclude={"params"})
+    await room.do(room.study.tell, _named(number, result.params), **told, key=key)
+
+
+@router.post("/{name}/trials/{number}/abandon", status_code=NO_CONTENT)
+async def abandon(
+    room: ThisRoom, number: Number, which: schema.Abandon | None = None, key: Key = None
+) -> None:
+    """A result that will never come (should it come, tell it all the same)."""
+    trial = _named(number, None if which is None else which.params)
+    await room.do(room.study.abandon, trial, key=key)
+
+
+@router.post("/{name}/abandon")
+async def abandon_older_than(room: ThisRoom, limit: schema.OlderThan) -> schema.Abandoned:
+    """Abandon what has been pending for longer."""
+    gone = await room.do(room.study.abandon_older_than, limit.older_than)
+    return schema.Abandoned(numbers=[trial.number for trial in gone])
+
+
+@router.post("/{name}/adopt")
+async def adopt(room: ThisRoom, chosen: schema.Adoption, key: Key = None) -> schema.TrialOut:
+    """A trial that was chosen elsewhere; it costs budget, and its result is waited for.
+
+    With the same key, only once.
+    """
+    return schema.TrialOut.of(await room.do(room.study.adopt, chosen.params, key=key))
+
+
+@router.post("/{name}/observe", status_code=NO_CONTENT)
+async def observe(room: ThisRoom, known: schema.Observation, key: Key = None) -> None:
+    """A result that was known before; it costs no budget. With the same key, only once."""
+    await room.do(room.study.observe, **known.model_dump(), key=key)
+
+
+@router.post("/{name}/extend", status_code=NO_CONTENT)
+async def extend(room: ThisRoom, extension: schema.Extension, key: Key = None) -> None:
+    """A new total budget. With the same key, only once, also if it was extended since."""
+    await room.do(room.study.extend, extension.budget, key=key)
+
+
+@router.get("/{name}/best")
+async def best(room: ThisRoom) -> schema.BestOut:
+    """The visited point with the best posterior mean, not the luckiest draw."""
+    return await room.look(_best)
+
+
+@router.get("/{name}/trials")
+async def trials(room: ThisRoom, after: AfterTrial = -1, limit: Limit = 100) -> list[schema.RowOut]:
+    """Trials in order; for the next page, `after` is the number of the last one."""
+    return await room.do(_rows, room.study, lambda row: row.number is not None, after + 1, limit)
+
+
+@router.get("/{name}/observations")
+async def observations(room: ThisRoom, after: After = 0, limit: Limit = 100) -> list[schema.RowOut]:
+    """What was known before, in order; for the next page, `after` is how many you have."""
+    return await room.do(_rows, room.study, lambda row: row.number is None, after, limit)
+
+
+@router.get("/{name}/events")
+async def events(room: ThisRoom, after: After = 0, limit: Limit = 100) -> list[schema.EventOut]:
+    """The log itself; for the next page, `after` is the `seq` of the last one."""
+    found = await room.do(room.study.events, after, limit)
+    return [schema.EventOut.of(event) for event in found]
+
+
+@router.get("/{name}/panels", response_class=Json, responses={304: {"description": "No news."}})
+async def panels(room: ThisRoom, request: Request) -> Response:
+    """What the page shows; the ETag names the last event."""
+    tag, answer = await room.look(_panels)
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    return Response(answer, media_type="application/json", headers=headers)
+
+
+def _named(number: int, params: Mapping[str, Any] | None) -> Trial | int:
+    """The trial as its caller knows it."""
+    if params is None:
+        return number
+    return Trial(number, dict(params), Decision("given", "", 0))
+
+
+def _rows(
+    study: Study, wanted: Callable[[Row], bool], skip: int, limit: int
+) -> list[schema.RowOut]:
+    view = study.snapshot()
+    rows = [row for row in view.optimizer.history() if wanted(row)]
+    return [schema.RowOut.of(row, view) for row in rows[skip : skip + limit]]
+
+
+def _best(view: Snapshot) -> schema.BestOut:
+    return schema.BestOut.of(view.optimizer.best())
+
+
+def _panels(view: Snapshot) -> tuple[str, bytes]:
+    """Its tag, and as text: it is sent more often than made.
+
+    A number is not enough: after a backup was restored, another event has it.
+    """
+    from regretless.service.panels import panels
+
+    return f'"{view.seq}-{view.time.timestamp():.6f}"', bytes(Json(panels(view)).body)
+
+
+# --- the service itself ---------------------------------------------------------------------------
+
+
+@checks.get("/healthz")
+async def healthy() -> schema.Health:
+    """The process answers."""
+    return schema.Health(version=regretless.__version__)
+
+
+@checks.get("/readyz")
+async def ready(rooms: AllRooms) -> schema.Health:
+    """The storage answers, too; 503 if not."""
+    try:
+        await rooms.do(rooms.journal.last_seq, "ready?")
+    except StorageError:  # which one it is concerns nobody without a token
+        raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "the storage is away") from None
+    return schema.Health(version=regretless.__version__)

@@ -1,0 +1,144 @@
+"""The service as an ASGI application, and `regretless serve`."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import regretless
+from regretless.errors import ConfigError, MissingExtraError
+
+try:
+    import uvicorn
+    from fastapi import FastAPI
+    from fastapi.staticfiles import StaticFiles
+    from starlette.requests import Request
+    from starlette.responses import FileResponse, HTMLResponse, Response
+
+    from regretless.service import api, problems, reference
+    from regretless.service.guard import Guard
+    from regretless.service.metrics import Measured, Metrics
+    from regretless.service.rooms import Rooms
+except ModuleNotFoundError as error:
+    if (error.name or "").startswith("regretless"):
+        raise
+    raise MissingExtraError("serve", error.name or "fastapi") from error
+
+from regretless.journal import CorruptJournalError, Journal
+from regretless.service.auth import Tokens, is_loopback
+
+STATIC = Path(__file__).parent / "static"
+MOST_CONNECTIONS = 2000
+GRACE_SECONDS = 10
+
+
+def create_app(
+    storage: str | Path, *, tokens: Tokens | None = None, host: str = "127.0.0.1"
+) -> FastAPI:
+    """The service over the studies of a storage, which is created if there is none.
+
+    Without `tokens` everybody who can reach it may do everything; `host` is then, besides addresses
+    and `localhost`, the one name under which it answers.
+    """
+    journal = Journal.open(storage)
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        journal.close()
+
+    app = FastAPI(
+        title="regretless",
+        version=regretless.__version__,
+        summary="Tune a noisy system while it is live.",
+        docs_url=None,  # these two load scripts from elsewhere
+        redoc_url=None,
+        default_response_class=problems.Json,
+        generate_unique_id_function=lambda route: route.name,
+        lifespan=life,
+    )
+    rooms = app.state.rooms = Rooms(journal)
+    metrics = Metrics(rooms)
+    problems.install(app)
+    app.add_exception_handler(CorruptJournalError, _reopen)
+    app.include_router(api.router)
+    app.include_router(api.checks)
+    app.add_route("/metrics", metrics.page, include_in_schema=False)
+    _add_pages(app)
+    _describe_tokens(app)
+    app.add_middleware(Guard, tokens=tokens or Tokens(), host=host)
+    app.add_middleware(Measured, metrics=metrics)  # the last one is the outermost
+    return app
+
+
+def serve(storage: str, host: str, port: int, tokens: Tokens, insecure: bool) -> None:
+    """Answer until Ctrl-C or SIGTERM."""
+    if not (tokens or insecure or is_loopback(host)):
+        raise ConfigError(
+            f"host: without tokens everybody who reaches {host!r} could change everything;"
+            " give --token-file, or say --insecure"
+        )
+    with _bound(host, port) as listening:
+        app = create_app(storage, tokens=tokens, host=host)
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            ws="none",
+            limit_concurrency=MOST_CONNECTIONS,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+        # Whoever started us may be waiting for this line in a pipe.
+        print(f"serving {app.state.rooms.journal.label} at {_address(listening)}", flush=True)
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"can't listen at {host!r}, port {port}: {reason}") from None
+
+
+def _address(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def _add_pages(app: FastAPI) -> None:
+    async def index(request: Request) -> Response:
+        return FileResponse(STATIC / "index.html")
+
+    async def docs(request: Request) -> Response:
+        return HTMLResponse(reference.page(app.openapi()))
+
+    app.add_route("/", index, include_in_schema=False)
+    app.add_route("/docs", docs, include_in_schema=False)
+    app.mount("/static", StaticFiles(directory=STATIC))
+
+
+def _describe_tokens(app: FastAPI) -> None:
+    """The guard asks for them before FastAPI sees anything: say so in the description."""
+    plain = app.openapi
+
+    def described() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            components = plain().setdefault("components", {})
+            components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            plain()["security"] = [{"token": []}, {}]  # none is needed where none is set
+        return plain()
+
+    app.openapi = described  # type: ignore[method-assign]
+
+
+async def _reopen(request: Request, error: Exception) -> Response:
+    """What we know of the study may be what is wrong: a backup was restored below us."""
+    request.app.state.rooms.forget(request.path_params.get("name"))
+    return await problems.answer(request, error)

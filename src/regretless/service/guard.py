@@ -1,0 +1,151 @@
+"""The door: every request passes here before anything of it is looked at.
+
+Without tokens anybody on this machine may do everything, and so might a web page that is open in
+somebody's browser here. Two checks keep it out: the request must be addressed to an address or to
+`localhost` (a page's own name that was made to point here is refused: DNS rebinding), and whatever
+changes something must be JSON from our own page or from no page at all (a browser does not send
+that across sites unless we allow it, which we never do).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from http import HTTPStatus
+from urllib.parse import SplitResult, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from regretless.service.auth import WRITE, Tokens, is_address
+from regretless.service.problems import HEADERS, Problem
+
+MAX_BODY = 2**20  # bytes
+BODY_SECONDS = 20.0  # for the whole of it
+SAFE = ("GET", "HEAD")
+OPEN = ("/", "/docs", "/openapi.json", "/healthz", "/readyz")  # tell nothing about any study
+
+
+class Refused(Exception):
+    """Not let in."""
+
+    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        self.problem = Problem(status, detail, headers=headers)
+
+
+class Guard:
+    """Checks host, origin, token, type and size; adds the security headers to every answer."""
+
+    def __init__(self, app: ASGIApp, tokens: Tokens, host: str) -> None:
+        self._app, self._tokens, self._host = app, tokens, host.lower()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                _add_headers(MutableHeaders(scope=message), scope["path"])
+            await send(message)
+
+        try:
+            self._check(scope)
+            if scope["method"] not in SAFE:
+                receive = _replay(await _body(receive))
+        except Refused as refused:
+            await refused.problem(scope, receive, answer)
+        else:
+            await self._app(scope, receive, answer)
+
+    def _check(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if not self._tokens:
+            self._check_host(host)
+        elif not _is_open(scope["path"]):
+            self._check_token(headers.get("authorization", ""), scope["method"])
+        if scope["method"] in SAFE:
+            return
+        if (origin := headers.get("origin")) is not None and _split(origin).netloc != host:
+            raise Refused(HTTPStatus.FORBIDDEN, f"origin: another site's page, {origin[:100]!r}")
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            kind = headers.get("content-type", "")[:100]
+            raise Refused(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+                f"Content-Type: need application/json, got {kind!r}",
+            )
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length[:20]) > MAX_BODY:
+            raise _too_large()
+
+    def _check_host(self, host: str) -> None:
+        name = _split(f"//{host}").hostname or ""
+        if not (name in ("localhost", self._host) or is_address(name)):
+            raise Refused(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                f"Host: without tokens need localhost or an address, got {host[:100]!r}",
+            )
+
+    def _check_token(self, authorization: str, method: str) -> None:
+        right = self._tokens.right(authorization)
+        if right is None:
+            what = "unknown" if authorization else "missing"
+            raise Refused(
+                HTTPStatus.UNAUTHORIZED,
+                f"the token is {what}: send 'Authorization: Bearer TOKEN'",
+                {"WWW-Authenticate": "Bearer"},
+            )
+        if right != WRITE and method not in SAFE:
+            raise Refused(HTTPStatus.FORBIDDEN, "the token is read-only")
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN or path.startswith("/static/")
+
+
+def _split(url: str) -> SplitResult:
+    """Its parts; none of what is no URL."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
+
+
+def _add_headers(headers: MutableHeaders, path: str) -> None:
+    for name, value in HEADERS.items():
+        headers.setdefault(name, value)
+    # What comes from a study is nobody's to keep; what is ours is asked for again each time.
+    headers.setdefault("Cache-Control", "no-store" if path.startswith("/api/") else "no-cache")
+
+
+def _too_large() -> Refused:
+    detail = f"the body has more than {MAX_BODY} bytes"
+    return Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail, {"Connection": "close"})
+
+
+async def _body(receive: Receive) -> bytes:
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Refused(HTTPStatus.BAD_REQUEST, "the client hung up")
+                part = message.get("body", b"")
+                parts.append(part)
+                size += len(part)
+                if size > MAX_BODY:
+                    raise _too_large()
+                if not message.get("more_body"):
+                    return b"".join(parts)
+    except TimeoutError:
+        detail = f"the body took longer than {BODY_SECONDS:g} s"
+        raise Refused(HTTPStatus.REQUEST_TIMEOUT, detail, {"Connection": "close"}) from None
+
+
+def _replay(body: bytes) -> Receive:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive

@@ -1,0 +1,287 @@
+"""What goes over the wire: the shapes of requests, with their limits, and of answers.
+
+Only shapes and sizes are checked here; whether a value makes sense is for the library to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from fastapi import Header, Path, Query
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    Strict,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
+
+from regretless import report
+from regretless.checks import MAX_SAFE, fits_a_path
+from regretless.decision import Best, Row, Trial
+from regretless.journal import MAX_NAME, Event, StudyInfo
+from regretless.policies import POLICIES
+from regretless.study import Snapshot
+
+MAX_BUDGET = 1_000_000
+MAX_BATCH = 100
+MAX_PARAMETERS = 100
+MAX_CHOICES = 1_000
+MAX_PAGE = 1_000
+MAX_INT32 = 2**31 - 1
+LONGEST_AGE = 1e9  # seconds
+
+# --- single values --------------------------------------------------------------------------------
+
+
+def _fits_a_path(name: str) -> str:
+    if not fits_a_path(name):
+        raise ValueError("a name must fit between two slashes of a URL")
+    return name
+
+
+Word = Annotated[StrictStr, Field(max_length=1000)]
+Whole = Annotated[StrictInt, Field(ge=-MAX_SAFE, le=MAX_SAFE)]
+Scalar = StrictBool | Whole | StrictFloat | Word | None
+Choices = Annotated[list[Scalar], Field(max_length=MAX_CHOICES)]
+Params = Annotated[dict[Word, Scalar], Field(max_length=MAX_PARAMETERS)]
+AskedParams = Annotated[
+    Params | None, Field(description="of the trial: refused unless they are this study's")
+]
+NewName = Annotated[
+    StrictStr, Field(min_length=1, max_length=MAX_NAME), AfterValidator(_fits_a_path)
+]
+Budget = Annotated[StrictInt, Field(ge=1, le=MAX_BUDGET, description="evaluations in all")]
+
+Name = Annotated[str, Path(min_length=1, max_length=MAX_NAME, description="of the study")]
+Number = Annotated[int, Path(ge=0, le=MAX_INT32, description="of the trial")]
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=MAX_NAME - 20,
+        description="your own; repeated with the same key, a request has no further effect",
+    ),
+]
+AfterTrial = Annotated[int, Query(ge=-1, le=MAX_INT32, description="only later trials")]
+After = Annotated[int, Query(ge=0, le=MAX_INT32, description="only what comes after this one")]
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="at most so many")]
+
+# --- requests -------------------------------------------------------------------------------------
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class ParameterIn(_Request):
+    """What to tune: a float or an int has bounds, the others have their values written out."""
+
+    name: Annotated[Word, Field(min_length=1)]
+    type: Literal["float", "int", "categorical", "ordinal"]
+    low: Whole | StrictFloat | None = None
+    high: Whole | StrictFloat | None = None
+    log: StrictBool | None = None
+    step: Whole | StrictFloat | None = None
+    choices: Choices | None = None
+    values: Choices | None = None
+
+    @model_validator(mode="after")
+    def _has_integers_that_every_reader_keeps(self) -> Self:
+        """One that `Whole` refuses has come in as the nearest float, which may be another."""
+        bounds = [bound for bound in (self.low, self.high) if bound is not None]
+        if self.type == "int" and any(abs(bound) > MAX_SAFE for bound in bounds):
+            raise ValueError(f"the bounds of an int must lie within ±{MAX_SAFE}")
+        return self
+
+
+class SpaceIn(_Request):
+    """What `Space.to_json()` writes: a list, since the order matters."""
+
+    parameters: Annotated[list[ParameterIn], Field(min_length=1, max_length=MAX_PARAMETERS)]
+
+
+class NewStudy(_Request):
+    """The settings of `regretless create`."""
+
+    name: NewName
+    space: SpaceIn
+    budget: Budget
+    policy: Annotated[StrictStr | None, Field(description=", ".join(POLICIES))] = None
+    direction: Literal["maximize", "minimize"] | None = None
+    seed: Annotated[StrictInt | None, Field(ge=0, le=MAX_SAFE)] = None
+    n0: Annotated[StrictInt | None, Field(ge=1, le=10_000, description="to start with")] = None
+
+
+class Ask(_Request):
+    n: Annotated[StrictInt | None, Field(ge=1, le=MAX_BATCH, description="for a batch")] = None
+    within_budget: Annotated[StrictBool, Field(description="409 once the budget is spent")] = False
+
+
+class Result(_Request):
+    value: Annotated[float, Strict(), Field(description="what came out")]
+    sem: Annotated[float | None, Strict(), Field(description="its standard error")] = None
+    count: Annotated[float, Strict(), Field(description="it is a mean of so many")] = 1
+
+
+class Told(Result):
+    params: AskedParams = None
+
+
+class Observation(Result):
+    params: Params
+
+
+class Adoption(_Request):
+    params: Params
+
+
+class Extension(_Request):
+    budget: Budget
+
+
+class OlderThan(_Request):
+    older_than: Annotated[float, Strict(), Field(ge=0, le=LONGEST_AGE, description="seconds")]
+
+
+class Abandon(_Request):
+    params: AskedParams = None
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+class TrialOut(BaseModel):
+    number: int
+    params: dict[str, Any]
+    decision: Annotated[dict[str, Any], Field(description="`sentence`, and the numbers behind it")]
+
+    @classmethod
+    def of(cls, trial: Trial) -> Self:
+        return cls(**report.trial_json(trial))
+
+
+class RowOut(BaseModel):
+    """A trial, or a result that was known before (its number is null)."""
+
+    number: int | None
+    status: Literal["pending", "told", "abandoned", "observed"]
+    params: dict[str, Any]
+    value: float | None
+    sem: float | None
+    count: float | None
+    asked_at: datetime | None
+    decision: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, row: Row, view: Snapshot) -> Self:
+        return cls(
+            **{f.name: getattr(row, f.name) for f in fields(row) if f.name != "decision"},
+            asked_at=None if row.number is None else view.asked_at[row.number],
+            decision=None if row.decision is None else report.decision_json(row.decision),
+        )
+
+
+class BestOut(BaseModel):
+    params: dict[str, Any]
+    mean: Annotated[float, Field(description="posterior mean there")]
+    low: Annotated[float, Field(description="95 % interval")]
+    high: float
+    count: Annotated[int, Field(description="results told for it")]
+    sample_mean: float
+    luckiest: Annotated[float, Field(description="best single result anywhere, for comparison")]
+
+    @classmethod
+    def of(cls, best: Best) -> Self:
+        return cls(**asdict(best))
+
+
+class Summary(BaseModel):
+    """A line of the list of studies. One that cannot be read has an error and nothing else."""
+
+    name: str
+    updated: datetime
+    seq: int
+    error: str | None = None
+    direction: str | None = None
+    policy: str | None = None
+    budget: int | None = None
+    asked: int | None = None
+    remaining: int | None = None
+    told: int | None = None
+    pending: int | None = None
+    abandoned: int | None = None
+    observed: int | None = None
+    best: BestOut | None = None
+
+    @classmethod
+    def of(cls, view: Snapshot) -> Self:
+        optimizer = view.optimizer
+        best = BestOut.of(optimizer.best()) if optimizer.observations else None
+        return cls(
+            name=view.name,
+            updated=view.time,
+            seq=view.seq,
+            direction=optimizer.direction,
+            policy=optimizer.policy.name,
+            **report.counts(optimizer, optimizer.history()),
+            best=best,
+        )
+
+    @classmethod
+    def unreadable(cls, info: StudyInfo, error: str) -> Self:
+        return cls(name=info.name, updated=info.last, seq=info.events, error=error)
+
+
+class Detail(Summary):
+    settings: dict[str, Any]
+    lost: Annotated[float | None, Field(description="by all trials, against the best point")]
+    waiting: Annotated[dict[int, datetime], Field(description="pending trials: when asked")]
+
+    @classmethod
+    def of(cls, view: Snapshot) -> Self:
+        pending = view.optimizer.pending
+        return cls(
+            **Summary.of(view).model_dump(),
+            settings=view.optimizer.spec(),
+            lost=report.lost(view.optimizer),
+            waiting={trial.number: view.asked_at[trial.number] for trial in pending},
+        )
+
+
+class EventOut(BaseModel):
+    seq: int
+    time: datetime
+    kind: str
+    body: dict[str, Any]
+
+    @classmethod
+    def of(cls, event: Event) -> Self:
+        return cls(seq=event.seq, time=event.time, kind=event.kind, body=event.body)
+
+
+class Abandoned(BaseModel):
+    numbers: list[int]
+
+
+class Health(BaseModel):
+    status: Literal["ok"] = "ok"
+    version: str
+
+
+class ProblemOut(BaseModel):
+    """RFC 9457; `error` is the name of the Python exception."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    error: str | None = None

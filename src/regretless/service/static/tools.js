@@ -1,0 +1,227 @@
+// Small things that everything else uses: elements, numbers for people, and the API.
+
+// -- elements -------------------------------------------------------------------------------------
+
+// Names come from users: text goes in as text nodes, never as markup.
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  // Not append(...children): a long study has more of them than a function may have arguments.
+  for (const child of children.flat()) {
+    if (child !== null && child !== undefined) element.append(child);
+  }
+  return element;
+}
+
+export function h(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+export function svg(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+// A section of a page, with its heading.
+export function card(title, size, ...content) {
+  const id = `section-${title.toLowerCase().replaceAll(" ", "-")}`;
+  return h(
+    "section",
+    { class: `card ${size}`, "aria-labelledby": id },
+    h("h2", { id }, title),
+    content,
+  );
+}
+
+// -- numbers for people ---------------------------------------------------------------------------
+
+const extreme = (x) => x !== 0 && (Math.abs(x) < 1e-4 || Math.abs(x) >= 1e7);
+const exponent = (x, digits) =>
+  x
+    .toExponential(digits)
+    .replace(/\.?0+e/, "e")
+    .replace("e+", "e");
+const tidy = (text) => text.replace(/^-/, "−").replace("e-", "e−");
+
+export function number(x, digits = 4) {
+  if (x === null || x === undefined) return "–";
+  if (extreme(x)) return tidy(exponent(x, digits - 1));
+  return tidy(x.toLocaleString("en", { maximumSignificantDigits: digits }));
+}
+
+// Not Math.max(...values): a long study has more of them than a function may have arguments.
+export const largest = (values) => values.reduce((a, b) => Math.max(a, b), -Infinity);
+export const smallest = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
+
+// The index of the value nearest to a place.
+export function nearest(values, place) {
+  const distance = values.map((value) => Math.abs(value - place));
+  return distance.indexOf(smallest(distance));
+}
+
+// As many decimals as a difference of `step` needs: 1234.57 ± 0.02 is not "1,235".
+export function rounded(x, step) {
+  if (x === null || x === undefined) return "–";
+  if (!(step > 0)) return number(x);
+  const decimals = Math.min(12, Math.max(0, 1 - Math.floor(Math.log10(step))));
+  const tiny = decimals > 5 && Math.abs(x) < 1e-3;
+  if (tiny || decimals > 8 || Math.abs(x) >= 1e7) {
+    const digits = Math.ceil(Math.log10(Math.max(Math.abs(x), step) / step)) + 1;
+    return tidy(exponent(x, Math.min(12, Math.max(1, digits))));
+  }
+  const text = x.toLocaleString("en", {
+    minimumFractionDigits: decimals,
+    maximumFractionDigits: decimals,
+  });
+  return tidy(/[1-9]/.test(text) ? text : text.replace("-", ""));
+}
+
+export const interval = (low, high) =>
+  `${rounded(low, (high - low) / 4)} to ${rounded(high, (high - low) / 4)}`;
+
+export const percent = (share) => (share === null ? "–" : `${Math.round(100 * share)} %`);
+
+// For a glance: fractions are rounded, whole numbers are not, since 16,380 is not 16384.
+export const scalar = (value) =>
+  typeof value === "number" && !Number.isSafeInteger(value) ? number(value) : String(value);
+
+export const plural = (count, thing) =>
+  `${count.toLocaleString("en")} ${thing}${count === 1 ? "" : "s"}`;
+
+export function age(iso) {
+  const seconds = Math.max(0, (Date.now() - Date.parse(iso)) / 1000);
+  for (const [unit, size] of [
+    ["d", 86400],
+    ["h", 3600],
+    ["min", 60],
+  ]) {
+    if (seconds >= size) return `${number(seconds / size, 2)} ${unit}`;
+  }
+  return `${Math.round(seconds)} s`;
+}
+
+// What a person typed: null for nothing, NaN for what is no number.
+export function typed(text) {
+  const plain = text.trim().replaceAll("−", "-");
+  return plain === "" ? null : Number(plain);
+}
+
+// -- what this tab remembers ----------------------------------------------------------------------
+
+// A browser may forbid it; then the tab just forgets.
+export function recall(key, storage = "sessionStorage") {
+  try {
+    return window[storage].getItem(`regretless ${key}`) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+export function remember(key, value, storage = "sessionStorage") {
+  try {
+    window[storage].setItem(`regretless ${key}`, value);
+  } catch {
+    // See above.
+  }
+}
+
+// -- the API --------------------------------------------------------------------------------------
+
+export class ApiError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status; // 0: no answer
+  }
+}
+
+export async function call(path, { method = "GET", body, etag } = {}) {
+  const headers = { Accept: "application/json" };
+  const token = recall("token");
+  if (token) headers.Authorization = `Bearer ${token}`;
+  if (etag) headers["If-None-Match"] = etag;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let response;
+  try {
+    const text = body === undefined ? undefined : JSON.stringify(body);
+    response = await fetch(`/api${path}`, { method, headers, body: text, cache: "no-store" });
+  } catch {
+    throw new ApiError(0, "The service does not answer.");
+  }
+  if (response.status === 304) return { unchanged: true };
+  const data = await response.json().catch(() => null);
+  if (!response.ok) {
+    if (response.status === 401) document.dispatchEvent(new Event("token-needed"));
+    throw new ApiError(response.status, explanation(data, response.status));
+  }
+  return { data, etag: response.headers.get("ETag") };
+}
+
+function explanation(problem, status) {
+  if (typeof problem?.detail === "string") return problem.detail;
+  return problem?.title ?? `The service answered ${status}.`;
+}
+
+// A name may hold half a character, which no address can.
+export const inAddress = (name) => encodeURIComponent(name.toWellFormed());
+const pathOf = (name) => `/studies/${inAddress(name)}`;
+export const api = {
+  studies: "/studies",
+  panels: (name) => `${pathOf(name)}/panels`,
+  create: (study) => call("/studies", { method: "POST", body: study }),
+  ask: (name) => call(`${pathOf(name)}/ask`, { method: "POST", body: {} }),
+  extend: (name, budget) => call(`${pathOf(name)}/extend`, { method: "POST", body: { budget } }),
+  tell: (name, trial, value) =>
+    call(`${pathOf(name)}/trials/${trial}/tell`, { method: "POST", body: { value } }),
+  abandon: (name, trial) =>
+    call(`${pathOf(name)}/trials/${trial}/abandon`, { method: "POST", body: {} }),
+};
+
+const EVERY = 2;
+const SELDOM = 30;
+
+// Asks again and again, less often while nobody looks or nobody answers. `show` gets what is new,
+// `report` gets the error, or null, and the seconds until the next try.
+export class Poll {
+  constructor(path, show, report) {
+    Object.assign(this, { path, show, report, etag: null, failures: 0, busy: false, ended: false });
+    this.wake = () => this.now();
+    document.addEventListener("visibilitychange", this.wake);
+    this.now();
+  }
+
+  stop() {
+    this.ended = true;
+    clearTimeout(this.timer);
+    document.removeEventListener("visibilitychange", this.wake);
+  }
+
+  async now() {
+    clearTimeout(this.timer);
+    this.again = this.busy; // somebody could not wait: look once more after this answer
+    if (this.busy || this.ended) return;
+    this.busy = true;
+    const error = await this.look();
+    this.busy = false;
+    if (this.ended) return;
+    this.failures = error ? this.failures + 1 : 0;
+    const patience = Math.min(SELDOM, EVERY * 2 ** this.failures);
+    const pause = document.hidden ? SELDOM : patience;
+    this.report(error, pause);
+    this.timer = setTimeout(() => this.now(), this.again ? 0 : 1000 * pause);
+  }
+
+  async look() {
+    try {
+      const answer = await call(this.path, { etag: this.etag });
+      if (!answer.unchanged && !this.ended) {
+        this.show(answer.data);
+        this.etag = answer.etag; // once it is shown: or it would never be tried again
+      }
+      return null;
+    } catch (error) {
+      return error;
+    }
+  }
+}

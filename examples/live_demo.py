@@ -3,8 +3,7 @@
 Every evaluation is a day on which 2,000 customers see one setting, and the click-through rate of
 that day is all that comes back.  `make run` tunes it from the command line,
 
-    regretless tune examples/live_demo.py --budget 120 --study recommender \
-        --storage live_demo.sqlite
+    regretless tune examples/live_demo.py --budget 120 --study recommender ...
 
 and then runs this file, which tells from the study's log what was tried and why, compares that with
 other ways to spend the same days, and writes live_demo.png.

@@ -100,8 +100,8 @@ the true function: there it is 1 minus the score observed. Each tool starts in i
 
 **What to make of it.** regretless's default was found by trials on most of these problems, with
 seeds from 0 on ([how](default.md)); the others run as they are. Some cells have more seeds than
-others, because they were open with fewer. So the tables up to "The bars" describe the problems that the
-default was chosen by, and [the confirmation](#the-confirmation) is what to believe: seeds and
+others, because they were open with fewer. So the tables up to "The bars" describe the problems that
+the default was chosen by, and [the confirmation](#the-confirmation) is what to believe: seeds and
 problems that nothing was chosen by. `name@N` is the same function with the same noise and another
 budget: a tool that does not know the budget makes the same run as on `name`, up to there. On
 `ackley-2@616` the grid that the default starts with has the centre of the box among its 25 points,

@@ -29,9 +29,10 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from regretless.experiments.runner import stamp
-from regretless.fit import Model, fit
-from regretless.gp import GP, Data, Hyper, evidence
 from regretless.kernels import SE, Kernel, Matern
+from regretless.model import GP, Data, Hyper, Model
+from regretless.model.evidence import evidence
+from regretless.model.fit import fit
 
 Array = NDArray[np.float64]
 Task = Callable[[], object]

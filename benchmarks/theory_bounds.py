@@ -38,10 +38,10 @@ from matplotlib.ticker import NullFormatter, ScalarFormatter
 from numpy.typing import NDArray
 
 from regretless import theory
+from regretless.engine import Optimizer
 from regretless.experiments import rkhs
 from regretless.experiments.runner import stamp
 from regretless.kernels import SE, Kernel, Matern
-from regretless.optimizer import Optimizer
 from regretless.theory import noise_ratio, omega_scale, regret_bound
 
 Array = NDArray[np.float64]

@@ -10,8 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from regretless.composites import Product
-from regretless.kernels import SE, Hamming, Kernel, Matern
+from regretless.kernels import SE, Hamming, Kernel, Matern, Product
 
 Array = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from regretless.gp import Data, Hyper
+from regretless.model import Data, Hyper
 
 Array = NDArray[np.float64]
 

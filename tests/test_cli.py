@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 import regretless as rl
-from regretless import tuning
-from regretless.cli import main
-from regretless.report import age
-from regretless.tuning import load
+from regretless.cli import tune as tuning
+from regretless.cli.app import main
+from regretless.cli.tune import load
+from regretless.studies.report import age
 
 SPACE = {
     "parameters": [

@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 import regretless as rl
-from regretless.deciding import Situation
-from regretless.gp import GP
+from regretless.engine import Situation
+from regretless.model import GP
 
 Array = NDArray[np.float64]
 PLANE = rl.Space({"x": rl.Float(0.0, 1.0), "y": rl.Float(0.0, 1.0)})
@@ -28,7 +28,7 @@ def situation(waiting: list[Array]) -> Situation:
 
 def best_point() -> Array:
     alone = situation([])
-    return np.asarray(alone.gp.data.x[alone.context.incumbent_row])
+    return np.asarray(alone.gp.data.x[alone.inputs.incumbent_row])
 
 
 @pytest.mark.parametrize("policy", ["ids", "eic", "gp-ts"])
@@ -54,12 +54,12 @@ def test_a_decision_leaves_nothing_to_collect(policy: str) -> None:
 
 
 def test_with_nothing_under_way_nothing_is_promised() -> None:
-    assert situation([]).context.promised == -np.inf
+    assert situation([]).inputs.promised == -np.inf
 
 
 def test_another_look_at_the_best_point_promises_no_better_one() -> None:
     here = situation([best_point()] * 3)
-    assert here.context.promised == pytest.approx(here.gp.at_data[0].max(), abs=1e-9)
+    assert here.inputs.promised == pytest.approx(here.gp.at_data[0].max(), abs=1e-9)
 
 
 @pytest.mark.parametrize("count", [1, 4, 12])
@@ -78,12 +78,12 @@ def test_what_is_promised_is_the_best_mean_once_results_are_in(count: int) -> No
             gp = gp.add(x, float(mu[0]) + sd * rng.standard_normal())
         best.append(gp.posterior(looked_at)[0].max())
     error = np.std(best) * np.sqrt(1 / 400 + 1 / 512)
-    assert abs(here.context.promised - np.mean(best)) < 4 * error
-    assert here.context.promised >= here.gp.at_data[0].max() - 1e-9
+    assert abs(here.inputs.promised - np.mean(best)) < 4 * error
+    assert here.inputs.promised >= here.gp.at_data[0].max() - 1e-9
     if count == 12:  # some of so many will come out better than the best, as a rule
-        assert here.context.promised > here.gp.at_data[0].max() + 1e-3
+        assert here.inputs.promised > here.gp.at_data[0].max() + 1e-3
 
 
 def test_improvement_counts_from_what_is_promised() -> None:
     here = situation(list(np.random.default_rng(1).random((6, 2))))
-    assert here.policy.xi(here.context) == here.context.promised
+    assert here.policy.xi(here.inputs) == here.inputs.promised

@@ -32,7 +32,7 @@ from regretless.experiments.records import UNIT, Record, Stamp, append, compact,
 from regretless.experiments.report import ABLATIONS, CANDIDATES, write_report
 from regretless.experiments.runner import evaluations, run, run_all
 from regretless.experiments.specs import FIGURES, FUNCTIONS, MAIN, SETTINGS, RunSpec, specs
-from regretless.fit import Model
+from regretless.model import Model
 from regretless.policies import EI, EIC, GPUCB
 
 STAMP = Stamp("0.1.0", "abc", "012345", "3.11", "2.0", "1.13")

@@ -12,15 +12,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-import regretless.fit as fitting
+import regretless.model.fit as fitting
 from hard_cases import LAYOUTS, OUTCOMES, hard_data, layout, outcome, strict
 from oracles import apart, slopes
-from regretless.composites import Product, Sum
 from regretless.errors import ConfigError
-from regretless.fit import Fit, Model, fit, refit_due, widened
-from regretless.gp import GP, Data, Hyper, evidence, evidence_value
-from regretless.kernels import SE, Hamming, Kernel, Matern, Radial, Rippled
-from regretless.numerics import NotPositiveDefinite
+from regretless.kernels import SE, Hamming, Kernel, Matern, Product, Radial, Rippled, Sum
+from regretless.model import GP, Data, Hyper, Model, NotPositiveDefinite
+from regretless.model.evidence import evidence, evidence_value
+from regretless.model.fit import Fit, fit, refit_due, widened
 
 Array = NDArray[np.float64]
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from hard_cases import hard_data, kernel_for, strict
 from oracles import DenseGP, Observation, apart, slopes
-from regretless.composites import Product
-from regretless.gp import GP, Data, Hyper, evidence, evidence_value
-from regretless.kernels import SE, Hamming, Kernel, Matern
+from regretless.kernels import SE, Hamming, Kernel, Matern, Product
+from regretless.model import GP, Data, Hyper
+from regretless.model.evidence import evidence, evidence_value
 
 Array = NDArray[np.float64]
 

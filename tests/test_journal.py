@@ -26,9 +26,10 @@ from regretless.errors import ConfigError, DataError, StorageError
 
 sa = pytest.importorskip("sqlalchemy")
 
-from regretless import databases  # noqa: E402
-from regretless import journal as journal_module  # noqa: E402
-from regretless.journal import CorruptJournalError, Event, Journal, StaleError  # noqa: E402
+from regretless.studies import database as databases  # noqa: E402
+from regretless.studies import journal as journal_module  # noqa: E402
+from regretless.studies.database import CorruptJournalError  # noqa: E402
+from regretless.studies.journal import Event, Journal, StaleError  # noqa: E402
 
 # Forked, so that a process is there in milliseconds; each opens a journal of its own.
 PROCESSES: Any = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")

@@ -13,17 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from oracles import apart, slopes
-from regretless.composites import Product, Sum
 from regretless.errors import ConfigError
-from regretless.kernels import (
-    SE,
-    Hamming,
-    Kernel,
-    Matern,
-    Radial,
-    Rippled,
-    _cos_and_sin,
-)
+from regretless.kernels import SE, Hamming, Kernel, Matern, Product, Radial, Rippled, Sum
+from regretless.kernels.radial import _cos_and_sin
 
 Array = NDArray[np.float64]
 

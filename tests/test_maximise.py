@@ -8,12 +8,10 @@ import pytest
 from numpy.typing import NDArray
 
 import regretless as rl
-from regretless.fit import Model
-from regretless.gp import GP, Data, Hyper
 from regretless.kernels import SE, Kernel, Matern, Rippled
-from regretless.maximise import Found, candidates, maximise, same_point
-from regretless.policies import Context, Policy
-from regretless.scores import FEASIBLE, PosteriorScore, Score
+from regretless.model import GP, Data, Hyper, Model
+from regretless.policies import FEASIBLE, Policy, PolicyInput, PosteriorScore, Score
+from regretless.search import Found, candidates, maximise, same_point
 
 Array = NDArray[np.float64]
 
@@ -27,7 +25,7 @@ class State:
     remaining: int
 
     def score(self, policy: Policy | None = None, seed: int = 0) -> Score:
-        context = Context(
+        context = PolicyInput(
             gp=self.gp,
             rows=len(self.gp.data),
             asked=len(self.gp.data),

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from oracles import apart
-from regretless import numerics
+from regretless import improvement as numerics
 from regretless.errors import ConfigError
-from regretless.numerics import Factor, NotPositiveDefinite
+from regretless.model import Factor, NotPositiveDefinite
 
 Array = NDArray[np.float64]
 

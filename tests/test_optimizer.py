@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import regretless as rl
-from regretless import surrogate
 from regretless.kernels import SE
+from regretless.model import belief as surrogate
 from regretless.policies import POLICIES
 
 MIXED = rl.Space(
@@ -779,13 +779,13 @@ def test_a_copy_has_a_lock_of_its_own(copied: Any) -> None:
 def test_a_history_is_as_a_tuple_would_be(count: int) -> None:
     history, plain = surrogate.History(), ()
     for number in range(count):
-        told = surrogate.Told(np.zeros(1), float(number), 1.0, None)
+        told = surrogate.Observed(np.zeros(1), float(number), 1.0, None)
         history, plain = history.plus(told), (*plain, told)
     assert (len(history), tuple(history), bool(history)) == (count, plain, bool(plain))
     for start in {0, 1, count // 2, 255, 256, 257, count - 1, count}:
         if 0 <= start <= count:
             assert tuple(history.since(start)) == plain[start:]
-    branch = [history.plus(surrogate.Told(np.zeros(1), y, 1.0, None)) for y in (-1.0, -2.0)]
+    branch = [history.plus(surrogate.Observed(np.zeros(1), y, 1.0, None)) for y in (-1.0, -2.0)]
     assert [tuple(each)[-1].y for each in branch] == [-1.0, -2.0]
 
 

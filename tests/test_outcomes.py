@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import regretless as rl
-from regretless.outcomes import Scaling
+from regretless.model import Scaling
 
 BENT = Scaling(shift=-0.3, scale=2.0, knee=1.0, width=0.5)
 GOOD = [0.9, 0.1, 0.8, 0.7, 0.97, 0.5]
@@ -127,12 +127,12 @@ def test_results_are_drawn_in_one_by_one_before_a_fit_and_after_it() -> None:
     opt.tell(opt.ask(), -0.1)
     for x in (*(t.params["x"] for t in opt.trials[:4]), opt.best().params["x"]):
         opt.observe({"x": x}, -1e3)
-    surrogate = opt._surrogate.current()
-    fitted, gp = surrogate.fitted, surrogate.gp
+    belief = opt._belief.current()
+    fitted, gp = belief.fitted, belief.gp
     assert fitted is not None
     assert gp is not None
-    assert surrogate.included - fitted.at == 6
-    fresh = surrogate._scaled(fitted.scaling, len(surrogate.told))
+    assert belief.included - fitted.at == 6
+    fresh = belief._scaled(fitted.scaling, len(belief.told))
     np.testing.assert_allclose(gp.data.y, fresh.y, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(gp.data.scatter, fresh.scatter, rtol=1e-9)
 

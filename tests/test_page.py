@@ -24,8 +24,8 @@ from selenium import webdriver
 from selenium.webdriver.common.keys import Keys
 
 import regretless as rl
-from regretless.journal import Journal
-from regretless.study import Study
+from regretless.studies.journal import Journal
+from regretless.studies.study import Study
 from serving import Service, serving
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")

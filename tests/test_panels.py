@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import regretless as rl
-from regretless.decision import Decision
 from regretless.policies import POLICIES
+from regretless.results import Decision
 from regretless.service.panels import SLICE_POINTS, TABLE_ROWS, panels
-from regretless.study import Snapshot
+from regretless.studies.study import Snapshot
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SPACE = rl.Space(

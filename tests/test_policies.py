@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 import regretless as rl
-from regretless.gp import GP, Data, Hyper
+from regretless.improvement import gate, h
 from regretless.kernels import SE, Matern
-from regretless.numerics import gate, h
-from regretless.policies import POLICIES, Context, incumbent, make_policy
-from regretless.scores import PosteriorScore
+from regretless.model import GP, Data, Hyper
+from regretless.policies import POLICIES, PolicyInput, PosteriorScore, make_policy
+from regretless.policies.base import incumbent
 
 
-def context(seed: int = 0, m: int = 12, dim: int = 2, remaining: int = 40) -> Context:
+def context(seed: int = 0, m: int = 12, dim: int = 2, remaining: int = 40) -> PolicyInput:
     rng = np.random.default_rng(seed)
     x, kernel = rng.random((m, dim)), Matern((0.4,) * dim)
     y = np.linalg.cholesky(kernel.gram(x) + 0.05 * np.eye(m)) @ rng.standard_normal(m)
     gp = GP.of(Data.of(x, y), Hyper(kernel, 0.05, 1.3, 0.25))
-    return Context(
+    return PolicyInput(
         gp=gp,
         rows=m,
         asked=m,
@@ -235,13 +235,13 @@ def test_options_that_can_t_be_right(make, named: str) -> None:  # type: ignore[
 
 def test_replicates_are_merged_only_where_nothing_can_be_learnt() -> None:
     """The rule of `maximise.same_point`, from its definition by brute force."""
-    from regretless.maximise import same_point
+    from regretless.search import same_point
 
     x = np.array([[0.30], [0.31], [0.70]])
     gp = GP.of(Data.of(x, np.array([1.0, 1.0, 0.0])), Hyper(SE((0.3,)), 0.01, 1.0, 0.0))
     here = context()
     score = rl.EI().score(
-        Context(**{**here.__dict__, "gp": gp, "rows": 3, "best_observation": 1.0})
+        PolicyInput(**{**here.__dict__, "gp": gp, "rows": 3, "best_observation": 1.0})
     )
     for new in np.linspace(0.25, 0.75, 41):
         for remaining in (1, 10, 1000):

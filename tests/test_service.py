@@ -17,10 +17,10 @@ from starlette.testclient import TestClient
 
 import regretless as rl
 from regretless.errors import ConfigError
-from regretless.journal import Journal
 from regretless.service import guard, rooms, schema
 from regretless.service.app import create_app, serve
 from regretless.service.auth import Tokens
+from regretless.studies.journal import Journal
 
 SPACE = {
     "parameters": [

@@ -13,7 +13,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from regretless import Categorical, Float, Int, Ordinal, Space, SpaceError
-from regretless.space import Array, Parameter
+from regretless._internal.arrays import Array
+from regretless.space import Parameter
 
 # ---------------------------------------------------------------------------------------------
 # Strategies

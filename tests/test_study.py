@@ -32,10 +32,11 @@ from conftest import PASSWORD, PostgresServer
 
 pytest.importorskip("sqlalchemy")
 
-from regretless import databases
 from regretless.errors import TrialError
-from regretless.journal import CorruptJournalError, Journal
-from regretless.study import Study
+from regretless.studies import database as databases
+from regretless.studies.database import CorruptJournalError
+from regretless.studies.journal import Journal
+from regretless.studies.study import Study
 
 PROCESSES: Any = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")

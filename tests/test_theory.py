@@ -16,14 +16,12 @@ import pytest
 from numpy.typing import NDArray
 
 from regretless import theory
-from regretless.composites import Product
+from regretless.engine import Optimizer
 from regretless.errors import ConfigError
 from regretless.experiments import rkhs
-from regretless.fit import Model
-from regretless.gp import GP, Data, Hyper
-from regretless.kernels import SE, Hamming, Kernel, Matern
-from regretless.numerics import gate, h
-from regretless.optimizer import Optimizer
+from regretless.improvement import gate, h
+from regretless.kernels import SE, Hamming, Kernel, Matern, Product
+from regretless.model import GP, Data, Hyper, Model
 from regretless.policies import EIC
 from regretless.space import Float, Space
 from regretless.theory import beta_n, improvement_constant, noise_ratio, omega_n, omega_scale

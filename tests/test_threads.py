@@ -14,10 +14,9 @@ import pytest
 from threadpoolctl import OpenBLASController, ThreadpoolController, threadpool_limits
 
 import regretless as rl
-from regretless import threads
-from regretless.policies import Context
-from regretless.scores import Score
-from regretless.threads import one_thread
+from regretless._internal import blas as threads
+from regretless._internal.blas import one_thread
+from regretless.policies import PolicyInput, Score
 
 SPACE = rl.Space({"x": rl.Float(0.0, 1.0), "y": rl.Float(0.0, 1.0)})
 
@@ -43,7 +42,7 @@ class Watching(rl.EIC):
     name: ClassVar[str] = "watching"
     seen: ClassVar[list[int]] = []
 
-    def score(self, context: Context) -> Score:
+    def score(self, context: PolicyInput) -> Score:
         self.seen.append(blas_threads())
         return super().score(context)
 

@@ -1,6 +1,6 @@
 """Tune a noisy system while it is live: every evaluation counts."""
 
-from regretless.decision import Best, Decision, Landscape, Row, Trial
+from regretless.engine import Optimizer, Result, maximize, minimize
 from regretless.errors import (
     BudgetError,
     ConfigError,
@@ -13,9 +13,7 @@ from regretless.errors import (
     TrialError,
     UnknownTrialError,
 )
-from regretless.fit import Model
-from regretless.loop import Result, maximize, minimize
-from regretless.optimizer import Optimizer
+from regretless.model import Model
 from regretless.policies import (
     AEI,
     EI,
@@ -28,8 +26,9 @@ from regretless.policies import (
     Policy,
     Random,
 )
+from regretless.results import Best, Decision, Landscape, Row, Trial
 from regretless.space import Categorical, Float, Int, Ordinal, Scalar, Space
-from regretless.study import Study
+from regretless.studies.study import Study
 
 __version__ = "0.1.0"
 

@@ -1,5 +1,5 @@
 """`python -m regretless` is the command line."""
 
-from regretless.cli import main
+from regretless.cli.app import main
 
 main()

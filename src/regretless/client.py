@@ -19,8 +19,13 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 from weakref import WeakValueDictionary
 
 from regretless import errors
-from regretless.checks import checked_result, fits_a_path, is_number, whole, without_numpy
-from regretless.decision import Best, Decision, Row, Trial, number_of
+from regretless._internal.validate import (
+    checked_result,
+    fits_a_path,
+    is_number,
+    whole,
+    without_numpy,
+)
 from regretless.errors import (
     ConfigError,
     DataError,
@@ -29,8 +34,9 @@ from regretless.errors import (
     SpaceError,
     StorageError,
 )
+from regretless.results import Best, Decision, Row, Trial, number_of
 from regretless.space import Scalar, Space
-from regretless.study import until_spent
+from regretless.studies.study import until_spent
 
 __all__ = ["Client", "RemoteEvent", "RemoteStudy", "ServiceError"]
 

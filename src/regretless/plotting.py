@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from regretless.checks import is_number
-from regretless.decision import Landscape, Row
+from regretless._internal.arrays import Array
+from regretless._internal.validate import is_number
+from regretless.engine import Optimizer, Result
 from regretless.errors import ConfigError, MissingExtraError, NoResultsError
-from regretless.loop import Result
-from regretless.numerics import Array
-from regretless.optimizer import Optimizer
+from regretless.results import Landscape, Row
 from regretless.space import Float, Scalar
 
 if TYPE_CHECKING:

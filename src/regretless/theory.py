@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.special import beta, gammainc
 
-from regretless.checks import check_amount, check_inside, is_number, whole
+from regretless._internal.arrays import Array
+from regretless._internal.validate import check_amount, check_inside, is_number, whole
 from regretless.errors import ConfigError
-from regretless.gp import GP, Data, Hyper
+from regretless.improvement import log_h
 from regretless.kernels import SE, Kernel, Matern
-from regretless.numerics import Array, log_h
+from regretless.model import GP, Data, Hyper
 
 GREEDY = 1.0 - 1.0 / e  # greedy reaches at least this share of gamma_n (Nemhauser et al. 1978)
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import regretless as rl
-from regretless.gp import GP, Data, Hyper
+from regretless.improvement import gate, log_h_and_slope
 from regretless.kernels import SE, Kernel, Matern
-from regretless.maximise import candidates, maximise, same_point
-from regretless.numerics import gate, log_h_and_slope
-from regretless.policies import EIC
-from regretless.scores import PosteriorScore, log_ei
+from regretless.model import GP, Data, Hyper
+from regretless.policies import EIC, PosteriorScore
+from regretless.policies.scores import log_ei
+from regretless.search import candidates, maximise, same_point
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("botorch", reason="botorch is not installed")

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from regretless._internal.arrays import Array
 from regretless.experiments.records import Record, Stamp
-from regretless.numerics import Array
 
 
 @dataclass(frozen=True)

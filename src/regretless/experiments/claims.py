@@ -18,9 +18,9 @@ from itertools import combinations
 
 import numpy as np
 
+from regretless._internal.arrays import Array
 from regretless.experiments.analyse import Cell, Interval, Results, difference, paired, short
 from regretless.experiments.specs import FUNCTIONS, MAIN
-from regretless.numerics import Array
 
 ENOUGH = 30  # seeds, below which overlaps say more about the number of seeds than about policies
 NEARLY = 0.05  # "nearly identical": within this share

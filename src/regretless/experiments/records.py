@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from regretless._internal.arrays import Array
 from regretless.errors import StorageError
-from regretless.numerics import Array
 
 UNIT = 1e-3
 

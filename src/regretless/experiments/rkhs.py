@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from regretless.checks import check_amount, whole
+from regretless._internal.validate import check_amount, whole
 from regretless.errors import ConfigError
 from regretless.kernels import Kernel
 from regretless.space import Float, Space

@@ -19,12 +19,12 @@ import numpy as np
 import scipy
 
 import regretless
-from regretless.decision import Decision
 from regretless.errors import ConfigError, MissingExtraError
 from regretless.experiments import records
 from regretless.experiments.progress import progress
 from regretless.experiments.records import Record, Stamp
 from regretless.experiments.specs import RunSpec
+from regretless.results import Decision
 
 BACKENDS = ("loky", "dask", "ray")
 

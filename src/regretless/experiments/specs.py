@@ -28,11 +28,11 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from types import MappingProxyType
 
+from regretless.engine import Optimizer
 from regretless.errors import ConfigError
 from regretless.experiments.mlp import MLP, Mlp
 from regretless.experiments.problems import PROBLEMS, Problem
-from regretless.fit import Model
-from regretless.optimizer import Optimizer
+from regretless.model import Model
 from regretless.policies import EI, EIC, GPTS, GPUCB, EINguyen, Policy
 
 FUNCTIONS = tuple(PROBLEMS)

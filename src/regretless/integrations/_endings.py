@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regretless.checks import LARGEST
-from regretless.decision import Trial
-from regretless.optimizer import Optimizer
-from regretless.outcomes import Scaling
+from regretless._internal.validate import LARGEST
+from regretless.engine import Optimizer
+from regretless.model import Scaling
+from regretless.results import Trial
 from regretless.space import Scalar
 
 

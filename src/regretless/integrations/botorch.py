@@ -14,7 +14,7 @@ from math import log, pi, sqrt
 from typing import Any
 
 from regretless.errors import ConfigError, MissingExtraError
-from regretless.numerics import gate
+from regretless.improvement import gate
 
 try:
     import torch

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from regretless.decision import Best, Decision, Trial
+from regretless.engine import Optimizer
 from regretless.errors import ConfigError, DataError, MissingExtraError, NoResultsError
-from regretless.fit import Model
 from regretless.integrations._endings import Endings
-from regretless.optimizer import Optimizer
+from regretless.model import Model
 from regretless.policies import Policy
+from regretless.results import Best, Decision, Trial
 from regretless.space import Categorical, Float, Int, Parameter, Scalar, Space
 
 try:

@@ -13,12 +13,12 @@ from functools import reduce
 from operator import getitem
 from typing import Any
 
-from regretless.decision import Best, Trial
+from regretless.engine import Optimizer
 from regretless.errors import ConfigError, DataError, MissingExtraError, SpaceError
-from regretless.fit import Model
 from regretless.integrations._endings import Endings
-from regretless.optimizer import Optimizer
+from regretless.model import Model
 from regretless.policies import Policy
+from regretless.results import Best, Trial
 from regretless.space import Categorical, Float, Int, Parameter, Scalar, Space
 
 try:

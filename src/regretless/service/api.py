@@ -9,14 +9,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
 
 import regretless
-from regretless.decision import Decision, Row, Trial
 from regretless.errors import StorageError
+from regretless.results import Decision, Row, Trial
 from regretless.service import schema
 from regretless.service.problems import Json
 from regretless.service.rooms import Room, Rooms
 from regretless.service.schema import After, AfterTrial, Key, Limit, Name, Number, ProblemOut
 from regretless.space import Space
-from regretless.study import Snapshot, Study
+from regretless.studies.study import Snapshot, Study
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {

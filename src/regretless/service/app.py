@@ -27,8 +27,9 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtraError("serve", error.name or "fastapi") from error
 
-from regretless.journal import CorruptJournalError, Journal
 from regretless.service.auth import Tokens, is_loopback
+from regretless.studies.database import CorruptJournalError
+from regretless.studies.journal import Journal
 
 STATIC = Path(__file__).parent / "static"
 MOST_CONNECTIONS = 2000

@@ -14,17 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from regretless import report
-from regretless.checks import MAX_SAFE
-from regretless.deciding import Situation
-from regretless.decision import Best, Row
-from regretless.gp import GP
-from regretless.numerics import Array
-from regretless.optimizer import Optimizer
-from regretless.parameters import Parameter
-from regretless.space import Scalar
-from regretless.study import Snapshot
-from regretless.threads import one_thread
+from regretless._internal.arrays import Array
+from regretless._internal.blas import one_thread
+from regretless._internal.validate import MAX_SAFE
+from regretless.engine import Optimizer, Situation
+from regretless.model import GP
+from regretless.results import Best, Row
+from regretless.space import Parameter, Scalar
+from regretless.studies import report
+from regretless.studies.study import Snapshot
 
 TABLE_ROWS = 500  # a long study's earlier rows are left to the API
 SLICE_POINTS = 61
@@ -175,7 +173,7 @@ class _Known:
 
     def worth_exploring(self) -> float | None:
         """The share of the space that the policy's gate still lets pass; None without a gate."""
-        gated = self.situation.policy.threshold(self.situation.context) is not None
+        gated = self.situation.policy.threshold(self.situation.inputs) is not None
         if not gated or not self.optimizer.remaining:
             return None
         space = self.optimizer.space
@@ -224,10 +222,9 @@ class _Known:
 
         `near` is the prior correlation of a point with the slice, which it need not lie on.
         """
-        surrogate = self.situation.surrogate
+        belief = self.situation.belief
         told = [
-            (_plain(self.sign * surrogate.sample_mean(x)), surrogate.times_told(x))
-            for x in self.points
+            (_plain(self.sign * belief.sample_mean(x)), belief.times_told(x)) for x in self.points
         ]
         names = self.optimizer.space.parameters.items()
         return [self._slice(j, name, one, told) for j, (name, one) in enumerate(names)]

@@ -18,12 +18,12 @@ from typing import Any, ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
-from regretless.decision import Trial
 from regretless.errors import RegretlessError, UnknownTrialError
-from regretless.journal import Journal, StudyInfo
+from regretless.results import Trial
 from regretless.service.problems import BUG
 from regretless.service.schema import Summary
-from regretless.study import Snapshot, Study
+from regretless.studies.journal import Journal, StudyInfo
+from regretless.studies.study import Snapshot, Study
 
 # The journal has 15 connections; an ask on PostgreSQL holds one while it thinks.
 VERBS, ASKS, LOOKS, OPENS = 8, 2, 2, 1

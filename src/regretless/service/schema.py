@@ -23,12 +23,12 @@ from pydantic import (
     model_validator,
 )
 
-from regretless import report
-from regretless.checks import MAX_SAFE, fits_a_path
-from regretless.decision import Best, Row, Trial
-from regretless.journal import MAX_NAME, Event, StudyInfo
+from regretless._internal.validate import MAX_SAFE, fits_a_path
 from regretless.policies import POLICIES
-from regretless.study import Snapshot
+from regretless.results import Best, Row, Trial
+from regretless.studies import report
+from regretless.studies.journal import MAX_NAME, Event, StudyInfo
+from regretless.studies.study import Snapshot
 
 MAX_BUDGET = 1_000_000
 MAX_BATCH = 100

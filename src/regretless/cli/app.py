@@ -1,0 +1,520 @@
+"""The command line: the verbs of a study, for shells and for any language.
+
+Every command is thin: it opens the study, calls one verb and prints the answer, as a sentence or a
+table for people and as JSON for scripts (`--json`).
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import regretless
+from regretless._internal.validate import whole
+from regretless.errors import ConfigError, MissingExtraError, RegretlessError
+from regretless.results import Row, Trial
+from regretless.space import Space
+from regretless.studies import report
+from regretless.studies.study import Study
+
+try:
+    import typer
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+except ImportError as missing:  # the console script must say what to install
+    absent = MissingExtraError("cli", missing.name or "typer")
+    sys.stderr.write(f"regretless: {absent}\n")
+    raise SystemExit(absent.exit_code) from None
+
+app = typer.Typer(
+    name="regretless",
+    help="Tune a noisy system while it is live; every evaluation counts.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+out, err = Console(highlight=False), Console(stderr=True, highlight=False)
+
+Name = Annotated[str, typer.Argument(help="The study.", metavar="STUDY")]
+Storage = Annotated[
+    str,
+    typer.Option(
+        help="A file (SQLite) or a URL (postgresql://user@host/db).", envvar="REGRETLESS_STORAGE"
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON, for scripts.")]
+Sem = Annotated[float | None, typer.Option(help="Standard error of the value.")]
+Count = Annotated[float, typer.Option(help="The value is a mean of so many evaluations.")]
+Params = Annotated[str, typer.Argument(help="Parameters as JSON, or @FILE.")]
+Policy = Annotated[str | None, typer.Option(help="ids (default), eic, ei, gp-ucb, gp-ts, …")]
+Direction = Annotated[str | None, typer.Option(help="maximize (default) or minimize.")]
+Seed = Annotated[int | None, typer.Option(help="0 if left out.")]
+DEFAULT = "regretless.sqlite"
+
+
+def main() -> None:
+    """The console script: errors are one line on stderr, with an exit code by kind."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # whatever the terminal can't show is spelt out
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = app(standalone_mode=False)
+        _flush()  # here, and not at exit, where nobody handles a pipe that is closed
+    except RegretlessError as error:
+        err.print(f"regretless: {error}", style="red", markup=False, soft_wrap=True)
+        raise SystemExit(error.exit_code) from None
+    except typer.Exit as stop:
+        raise SystemExit(stop.exit_code) from None
+    except (typer.Abort, KeyboardInterrupt):
+        raise SystemExit(130) from None
+    except BrokenPipeError:  # `regretless log … | head` has seen enough
+        _silence()
+        raise SystemExit(1) from None
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # what click raises for a wrong call has it
+            raise
+        if message := f"{error.format_message()}{_given(error)}":  # none: the help was shown
+            err.print(f"regretless: {message}", style="red", markup=False, soft_wrap=True)
+        raise SystemExit(2) from None
+    if code:  # of what typer has caught by itself: Ctrl-C
+        raise SystemExit(code)
+
+
+def _flush() -> None:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _silence()
+        raise ConfigError(f"output: can't write to stdout: {error.strerror}") from None
+
+
+def _silence() -> None:
+    """What is left in the buffer has nowhere to go."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _given(error: Exception) -> str:
+    """What was given where a number was expected: not all versions of typer say so."""
+    details: list[dict[str, object]] = getattr(error.__cause__, "errors", list)()
+    return "".join(f", got {detail['input']!r}" for detail in details)
+
+
+# --- making and changing --------------------------------------------------------------------------
+
+
+@app.command()
+def create(
+    study: Name,
+    space: Annotated[str, typer.Option(help="The space as JSON, or @FILE.")],
+    budget: Annotated[int, typer.Option(help="Evaluations, the start included.")],
+    policy: Policy = None,
+    direction: Direction = None,
+    seed: Seed = None,
+    n0: Annotated[int | None, typer.Option(help="Points to start with.")] = None,
+    storage: Storage = DEFAULT,
+) -> None:
+    """Create a study (the same settings again are fine).
+
+    A space as JSON is what Space.to_json() writes.
+    """
+    options: dict[str, Any] = {"policy": policy, "direction": direction, "seed": seed, "n0": n0}
+    with Study.open(storage, study, space=_space(space), budget=budget, **options) as made:
+        out.print(f"{study}: {made.remaining} of {made.budget} evaluations left", markup=False)
+
+
+@app.command()
+def ask(
+    study: Name,
+    n: Annotated[int, typer.Option("-n", help="How many.")] = 1,
+    key: Annotated[str | None, typer.Option(help="Asked again with it: the same trial.")] = None,
+    within_budget: Annotated[bool, typer.Option(help="Fail once the budget is spent.")] = False,
+    storage: Storage = DEFAULT,
+    as_json: AsJson = False,
+    as_shell: Annotated[
+        bool, typer.Option("--shell", help="Answer as assignments: trial=0 params_x=0.5 …")
+    ] = False,
+) -> None:
+    """What to try next."""
+    with Study.open(storage, study) as opened:
+        if as_shell:
+            _check_shell_names(opened.space)
+        trials = opened.ask(n, key=key, within_budget=within_budget)
+    if as_shell:
+        for trial in trials:
+            print(_assignments(trial))
+        return
+    _print_trials(trials, as_json, alone=n == 1)
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def tell(
+    study: Name,
+    number: Annotated[int, typer.Argument(help="Of the trial.")],
+    value: Annotated[float, typer.Argument(help="What came out.")],
+    sem: Sem = None,
+    count: Count = 1,
+    storage: Storage = DEFAULT,
+) -> None:
+    """The result of a trial (told again with the same value nothing happens)."""
+    with Study.open(storage, study) as opened:
+        opened.tell(number, value, sem=sem, count=count)
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def observe(
+    study: Name,
+    params: Params,
+    value: Annotated[float, typer.Argument(help="What came out.")],
+    sem: Sem = None,
+    count: Count = 1,
+    key: Annotated[str | None, typer.Option(help="With the same key, only once.")] = None,
+    storage: Storage = DEFAULT,
+) -> None:
+    """A result that was known before; it costs no budget."""
+    with Study.open(storage, study) as opened:
+        opened.observe(_json("params", params), value, sem=sem, count=count, key=key)
+
+
+@app.command()
+def adopt(
+    study: Name,
+    params: Params,
+    key: Annotated[str | None, typer.Option(help="With the same key, only once.")] = None,
+    storage: Storage = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """A trial that was chosen elsewhere; it costs budget, and its result is waited for."""
+    with Study.open(storage, study) as opened:
+        trial = opened.adopt(_json("params", params), key=key)
+    _print_trials([trial], as_json, alone=True)
+
+
+@app.command()
+def abandon(
+    study: Name,
+    number: Annotated[int | None, typer.Argument(help="Of the trial.")] = None,
+    older_than: Annotated[
+        float | None, typer.Option(help="All that have been pending for so many seconds.")
+    ] = None,
+    storage: Storage = DEFAULT,
+) -> None:
+    """A result that will never come (should it come, tell it all the same)."""
+    if (number is None) == (older_than is None):
+        raise ConfigError("abandon: need a trial's number, or --older-than SECONDS")
+    with Study.open(storage, study) as opened:
+        if number is not None:
+            opened.abandon(number)
+        else:
+            gone = opened.abandon_older_than(float(older_than or 0.0))
+            out.print(f"abandoned: {', '.join(str(t.number) for t in gone) or 'none'}")
+
+
+@app.command()
+def extend(study: Name, budget: int, storage: Storage = DEFAULT) -> None:
+    """A new total budget."""
+    with Study.open(storage, study) as opened:
+        opened.extend(budget)
+
+
+# --- looking --------------------------------------------------------------------------------------
+
+
+@app.command()
+def best(study: Name, storage: Storage = DEFAULT, as_json: AsJson = False) -> None:
+    """The point with the best posterior mean, not the luckiest draw."""
+    with _reading(storage, study) as opened:
+        found = opened.best()
+    if as_json:
+        _print_json(asdict(found))
+    else:
+        _print_lines(report.best_point(found))
+
+
+@app.command()
+def show(
+    study: Name,
+    last: Annotated[int, typer.Option(help="How many trials to list.")] = 15,
+    storage: Storage = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """A report: the settings, the best point, and the trials with their reasons."""
+    with _reading(storage, study) as opened:
+        view = opened.snapshot()
+    if as_json:
+        _print_json(report.as_json(view))
+        return
+    _print_lines(report.summary(view, opened.label))
+    _print_rows(view.optimizer.history(), last)
+
+
+@app.command()
+def log(
+    study: Name,
+    after: Annotated[int, typer.Option(help="Only events after this one.")] = 0,
+    storage: Storage = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Every event: one line each, or with --json as it was written."""
+    with _reading(storage, study) as opened:
+        events = opened.events(after)
+    for event in events:
+        if as_json:
+            line = {"seq": event.seq, "time": event.time.isoformat(), "kind": event.kind}
+            print(json.dumps(line | {"body": event.body}))
+        else:
+            print(report.event_line(event))
+
+
+@app.command()
+def export(
+    study: Name,
+    form: Annotated[str, typer.Option("--format", help="csv or json.")] = "csv",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file.")] = None,
+    storage: Storage = DEFAULT,
+) -> None:
+    """All trials as a table."""
+    if form not in ("csv", "json"):
+        raise ConfigError(f"format: need csv or json, got {form!r}")
+    with _reading(storage, study) as opened:
+        rows = [row.flat() for row in opened.history()]
+        header = Row(None, "", dict.fromkeys(opened.space.names), None, None, None, None).flat()
+    with _writing(output) as file:
+        if form == "json":
+            json.dump(rows, file, allow_nan=False)
+            file.write("\n")
+            return
+        writer = csv.DictWriter(file, list(header), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@app.command()
+def plot(
+    study: Name,
+    output: Annotated[Path, typer.Option("--output", "-o", help="A PNG, SVG or PDF file.")],
+    kind: Annotated[str, typer.Option(help="decisions, reward or posterior.")] = "decisions",
+    baseline: Annotated[float | None, typer.Option(help="For reward.")] = None,
+    storage: Storage = DEFAULT,
+) -> None:
+    """A picture."""
+    from regretless import plotting
+
+    if output.is_dir():
+        raise ConfigError(f"output: need a file, got the folder {str(output)!r}")
+    with _reading(storage, study) as opened:
+        optimizer = opened.snapshot().optimizer
+    if kind == "decisions":
+        ax = plotting.plot_decisions(optimizer)
+    elif kind == "reward":
+        ax = plotting.plot_reward(optimizer, baseline=baseline)
+    elif kind == "posterior":
+        ax = plotting.plot_posterior(optimizer)[0]
+    else:
+        raise ConfigError(f"kind: need decisions, reward or posterior, got {kind!r}")
+    try:
+        ax.get_figure().savefig(output, dpi=110)  # type: ignore[union-attr]
+    except (OSError, ValueError) as error:  # a folder that is not there, a format that is unknown
+        raise ConfigError(f"output: can't write {output}: {error}") from None
+
+
+@app.command()
+def studies(storage: Storage = DEFAULT, as_json: AsJson = False) -> None:
+    """The studies of a storage."""
+    from regretless.studies.journal import Journal
+
+    with Journal.open(storage, create=False, read_only=True) as journal:
+        found = journal.studies()
+    if as_json:
+        _print_json(
+            [{"name": s.name, "events": s.events, "last": s.last.isoformat()} for s in found]
+        )
+        return
+    table = Table("study", "events", "created", "last event")
+    for s in found:
+        first, last = (t.strftime("%Y-%m-%d %H:%M:%S") for t in (s.first, s.last))
+        table.add_row(escape(s.name), str(s.events), first, last)
+    out.print(table)
+
+
+@app.command()
+def version() -> None:
+    """The version."""
+    print(regretless.__version__)
+
+
+# --- running --------------------------------------------------------------------------------------
+
+
+@app.command()
+def tune(
+    file: Annotated[str, typer.Argument(help="FILE.py[:objective], with `space` beside it.")],
+    budget: Annotated[int | None, typer.Option(help="Evaluations, the start included.")] = None,
+    study: Annotated[str | None, typer.Option(help="The file's name if left out.")] = None,
+    policy: Policy = None,
+    direction: Direction = None,
+    seed: Seed = None,
+    jobs: Annotated[int, typer.Option(help="Worker processes.")] = 1,
+    redo_pending: Annotated[
+        bool, typer.Option(help="First evaluate what a worker that died has left pending.")
+    ] = False,
+    storage: Storage = DEFAULT,
+) -> None:
+    """Tune a Python function: ask, call, tell, until the budget is spent; again to go on."""
+    from regretless.cli.tune import load, run_jobs
+
+    task = load(file)
+    name = study or task.path.stem
+    options: dict[str, Any] = {"policy": policy, "seed": seed, "budget": budget}
+    options["direction"] = direction or task.direction
+    whole("jobs", jobs, least=1)  # before a study is created
+    with Study.open(storage, name, space=task.space, **options) as opened:
+        run_jobs(task, opened, storage, jobs, err, redo_pending)
+        if opened.observations:
+            _print_lines(report.best_point(opened.best()))
+
+
+@app.command()
+def reproduce(
+    what: Annotated[str, typer.Argument(help="fig1, fig2, fig3, ablations, all, or analyse.")],
+    trials: Annotated[int | None, typer.Option(help="Seeds per cell: 100, smoke: 2.")] = None,
+    functions: Annotated[str, typer.Option(help="a,b,c: only these.")] = "",
+    policies: Annotated[str, typer.Option(help="a,b,c: only these.")] = "",
+    jobs: Annotated[int, typer.Option(help="Runs at a time.")] = 2,
+    backend: Annotated[str, typer.Option(help="loky, dask or ray.")] = "loky",
+    cluster: Annotated[str | None, typer.Option(help="Address of a running cluster.")] = None,
+    smoke: Annotated[bool, typer.Option(help="Tiny runs, to try the pipeline.")] = False,
+    limit_minutes: Annotated[float | None, typer.Option(help="Start no run after.")] = None,
+) -> None:
+    """Run the paper's experiments (only what has no record yet) and write the page."""
+    from regretless.experiments.command import reproduce as run
+
+    run(
+        what,
+        trials=trials,
+        jobs=jobs,
+        backend=backend,
+        cluster=cluster,
+        smoke=smoke,
+        limit_minutes=limit_minutes,
+        functions=_names(functions),
+        policies=_names(policies),
+    )
+
+
+@app.command()
+def serve(
+    storage: Storage = DEFAULT,
+    host: Annotated[str, typer.Option(help="Where to listen; this machine only.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 for any that is free.")] = 8080,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="A token a line, after the word read-only or read-write."),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen elsewhere although there are no tokens.")
+    ] = False,
+) -> None:
+    """The studies of a storage over HTTP, with a page to watch them; until Ctrl-C."""
+    from regretless.service.app import serve as run
+    from regretless.service.auth import Tokens
+
+    tokens = Tokens() if token_file is None else Tokens.from_file(token_file)
+    run(storage, host, port, tokens, insecure)
+
+
+# --- small things ---------------------------------------------------------------------------------
+
+
+def _reading(storage: str, study: str) -> Study:
+    return Study.open(storage, study, read_only=True)
+
+
+@contextmanager
+def _writing(output: Path | None) -> Iterator[TextIO]:
+    if output is None:
+        yield sys.stdout
+        return
+    try:
+        with output.open("w", newline="", encoding="utf-8") as file:
+            yield file
+    except OSError as error:
+        raise ConfigError(f"output: can't write {output}: {error.strerror}") from None
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _json(what: str, text: str) -> Any:
+    """JSON as it is, or from @FILE."""
+    try:
+        return json.loads(Path(text[1:]).read_text() if text.startswith("@") else text)
+    except OSError as error:
+        raise ConfigError(f"{what}: can't read {text[1:]}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{what}: not JSON ({error}): {text!r:.200}") from None
+
+
+def _space(text: str) -> Space:
+    return Space.from_json(_json("space", text))
+
+
+def _check_shell_names(space: Space) -> None:
+    """Before a trial is handed out that could not be read."""
+    for name in space.names:
+        if not (name.isascii() and f"params_{name}".isidentifier()):
+            raise ConfigError(f"--shell: no shell has a variable named params_{name}; use --json")
+
+
+def _assignments(trial: Trial) -> str:
+    """For `eval` in a shell; the names are those of the columns of `export`."""
+    values = {f"params_{name}": value for name, value in trial.params.items()}
+    pairs = {"trial": trial.number, **values}.items()
+    return " ".join(f"{name}={shlex.quote(str(value))}" for name, value in pairs)
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, allow_nan=False))
+
+
+def _print_trials(trials: list[Trial], as_json: bool, alone: bool) -> None:
+    if as_json:
+        answers = [report.trial_json(trial) for trial in trials]
+        _print_json(answers[0] if alone else answers)
+        return
+    for trial in trials:
+        out.print(f"trial {trial.number}: {json.dumps(trial.params)}", markup=False, soft_wrap=True)
+        out.print(f"  {trial.decision}", style="dim", markup=False, soft_wrap=True)
+
+
+def _print_lines(lines: list[str]) -> None:
+    for line in lines:
+        out.print(line, markup=False, soft_wrap=True)
+
+
+def _print_rows(rows: list[Row], last: int) -> None:
+    shown = rows[-last:] if last > 0 else []
+    if not shown:
+        return
+    table = Table("trial", "parameters", "value", "why")
+    for row in shown:
+        table.add_row(*map(escape, report.cells(row)))
+    if len(rows) > len(shown):
+        out.print(f"the last {len(shown)} of {len(rows)}:")
+    out.print(table)
+
+
+if __name__ == "__main__":
+    main()

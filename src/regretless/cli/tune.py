@@ -1,0 +1,195 @@
+"""`regretless tune`: a file with a space and an objective, worked on by one or more processes."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regretless._internal.validate import checked_result
+from regretless.engine import Direction
+from regretless.errors import ConfigError, RegretlessError, StorageError
+from regretless.results import Trial
+from regretless.space import Scalar, Space
+from regretless.studies.study import Study
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PATIENCE = 10.0  # seconds for a worker to give up its trial after Ctrl-C
+STORAGE_PATIENCE = 300.0  # seconds for a storage that is away to come back
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a file asks to be tuned."""
+
+    path: Path
+    name: str
+    space: Space
+    objective: Callable[[dict[str, Scalar]], float]
+    direction: Direction | None
+
+
+def load(place: str) -> Task:
+    """From FILE.py[:objective]; the file has `space`, the function, and perhaps `direction`."""
+    bare = place.endswith(".py") or ":" not in place
+    file, _, name = (place, "", "") if bare else place.rpartition(":")
+    path, name = Path(file), name or "objective"
+    if not path.is_file():
+        raise ConfigError(f"file: there is no {file!r}")
+    # Under its own name another process finds it, as one must that unpickles a function of it.
+    known_as = path.stem if path.stem not in sys.modules else f"regretless_task_{path.stem}"
+    spec = importlib.util.spec_from_file_location(known_as, path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"file: need a Python file, got {file!r}")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.resolve().parent))  # what lies beside a script can be imported
+    sys.modules[known_as] = module  # dataclasses look there
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[known_as]  # half of it is no module
+        raise
+    space, objective = getattr(module, "space", None), getattr(module, name, None)
+    if not isinstance(space, Space):
+        raise ConfigError(f"{file}: need `space`, a regretless.Space, got {space!r}")
+    if not callable(objective):
+        raise ConfigError(f"{file}: need a function {name!r}, got {objective!r}")
+    return Task(path, name, space, objective, getattr(module, "direction", None))
+
+
+def work(
+    task: Task, study: Study, trials: Iterable[Trial], after: Callable[[], None] = lambda: None
+) -> None:
+    """Call the objective and tell, trial by trial; one that fails is given up."""
+    for trial in trials:
+        try:
+            value = task.objective(dict(trial.params))
+            checked_result(value, None, 1)
+        except BaseException:
+            with suppress(RegretlessError):  # what went wrong is what matters
+                study.abandon(trial)
+            raise
+        _tell(study, trial, value)
+        after()
+
+
+def _tell(study: Study, trial: Trial, value: float) -> None:
+    """A result that somebody has paid for is not lost because the storage is away."""
+    deadline, pause = time.monotonic() + STORAGE_PATIENCE, 0.5
+    while True:
+        try:
+            study.tell(trial, value)
+            return
+        except KeyboardInterrupt:
+            with suppress(StorageError):
+                study.tell(trial, value)
+            raise
+        except StorageError as error:
+            if time.monotonic() > deadline:
+                raise _unstored(error, trial, value) from error
+            time.sleep(pause)
+            pause = min(2 * pause, 10.0)
+
+
+def _unstored(error: StorageError, trial: Trial, value: float) -> StorageError:
+    advice = f"trial {trial.number} is pending, and its result, {value!r}, is yours to tell"
+    return type(error)(f"{error}: {advice}")
+
+
+def run_jobs(
+    task: Task,
+    study: Study,
+    storage: str,
+    jobs: int,
+    console: Console,
+    redo_pending: bool = False,
+) -> None:
+    """Until the budget is spent, with a progress bar."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[best]}"),
+    )
+    with Progress(*columns, console=console) as bar:
+        line = bar.add_task(study.name, total=study.budget, best="")
+
+        def update() -> None:
+            view = study.snapshot().optimizer
+            done = view.asked - len(view.pending)
+            best = f"best {view.best().mean:.4g}" if view.observations else ""
+            bar.update(line, completed=done, best=best)
+
+        update()
+        if redo_pending:
+            work(task, study, study.pending, update)
+        if jobs == 1:
+            work(task, study, study, update)
+        else:
+            _many(task, storage, study.name, jobs, update)
+        update()
+
+
+def _many(task: Task, storage: str, name: str, jobs: int, update: Callable[[], None]) -> None:
+    """Processes of their own, which share the study as strangers would."""
+    context = get_context("spawn")  # a fresh interpreter: nothing of ours is shared by accident
+    place = f"{task.path}:{task.name}"
+    workers: list[BaseProcess] = [
+        context.Process(target=_worker, args=(place, storage, name)) for _ in range(jobs)
+    ]
+    for worker in workers:
+        worker.start()
+    try:
+        while any(worker.is_alive() for worker in workers):
+            time.sleep(0.2)
+            update()
+    finally:
+        _stop(workers)
+    failed = [worker for worker in workers if worker.exitcode]
+    if failed:
+        error = RegretlessError(f"{task.path}: {len(failed)} of {jobs} workers failed; see above")
+        error.exit_code = max(1, *(worker.exitcode or 1 for worker in failed))  # as with one job
+        raise error
+
+
+def _stop(workers: list[BaseProcess]) -> None:
+    """Let those at work give up their trials; whoever does not is ended."""
+    for worker in workers:
+        if worker.is_alive() and worker.pid is not None and os.name == "posix":
+            os.kill(worker.pid, signal.SIGINT)  # Ctrl-C may have reached us only
+    deadline = time.monotonic() + PATIENCE
+    for worker in workers:
+        worker.join(max(0.0, deadline - time.monotonic()))
+        worker.terminate()
+        worker.join()
+
+
+def _worker(place: str, storage: str, name: str) -> None:
+    try:
+        with Study.open(storage, name) as study:
+            work(load(place), study, study)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except RegretlessError as error:
+        sys.stderr.write(f"regretless: {error}\n")
+        sys.exit(error.exit_code)

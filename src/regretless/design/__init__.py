@@ -1,0 +1,25 @@
+"""How a run starts: which points, and how many of them."""
+
+from regretless.design.plan import Start, checked_design, checked_n0
+from regretless.design.points import (
+    budget_levels,
+    centred_grid,
+    choices_first,
+    grid,
+    grid_levels,
+    latin_hypercube,
+    sobol,
+)
+
+__all__ = [
+    "Start",
+    "budget_levels",
+    "centred_grid",
+    "checked_design",
+    "checked_n0",
+    "choices_first",
+    "grid",
+    "grid_levels",
+    "latin_hypercube",
+    "sobol",
+]

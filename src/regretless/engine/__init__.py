@@ -1,0 +1,7 @@
+"""Ask and tell, without any input or output."""
+
+from regretless.engine.optimizer import Direction, Optimizer
+from regretless.engine.run import Result, maximize, minimize
+from regretless.engine.situation import Situation
+
+__all__ = ["Direction", "Optimizer", "Result", "Situation", "maximize", "minimize"]

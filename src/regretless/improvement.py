@@ -1,0 +1,111 @@
+"""The functions behind expected improvement and its gate.
+
+Notation: h(z) = z Phi(z) + phi(z), so EI = s h(z) and the expected loss = s h(-z) for a posterior
+N(mu, s^2) and z = (mu - xi) / s.  Because h(z)/h(-z) increases in z, "EI >= evaluation cost" is the
+one-number test z >= t_m with m evaluations left (see `gate`).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import isfinite, log, pi, sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import erfcx, ndtr
+
+from regretless._internal.arrays import Array
+from regretless.errors import ConfigError
+
+_LOG_SQRT_2PI = 0.5 * log(2 * pi)
+_SQRT_HALF_PI = sqrt(pi / 2)
+_SQRT2 = sqrt(2)
+# Down to here 1 - x M(x) loses at most two digits; beyond, the continued fraction is used.
+_NEAR, _FAR, _FAR_TERMS = -1.0, -10.0, 24
+_HIGH = 3.0  # up to here h = phi (1 + z M(-z)) is as good as z Phi + phi
+
+
+def h(z: ArrayLike) -> Array:
+    """h(z) = z Phi(z) + phi(z): EI of a standard normal over -z."""
+    return np.exp(log_h(z))
+
+
+def log_h(z: ArrayLike) -> Array:
+    """log h(z), accurate where h itself underflows."""
+    return log_h_and_slope(z)[0]
+
+
+def log_h_slope(z: ArrayLike) -> Array:
+    """d log h / dz = Phi(z) / h(z)."""
+    return log_h_and_slope(z)[1]
+
+
+def log_h_and_slope(z: ArrayLike) -> tuple[Array, Array]:
+    """log h(z) and Phi(z)/h(z) together; they share the costly parts.
+
+    With x = -z and Mills' ratio M(x) = Phi(-x)/phi(x) = 1/(x + 1/(x + 2/(x + ...))),
+    h(-x) = phi(x) (1 - x M(x)) = phi(x) M(x) / r(x) where r(x) = x + 2/(x + 3/(x + ...)) = Phi/h:
+    the continued fraction r has no cancellation, however far the tail.
+    """
+    z = np.asarray(z, dtype=float)
+    flat = np.atleast_1d(z).ravel()
+    if flat.size and flat.min() > _FAR and flat.max() < _HIGH:  # as a rule: no cases to tell apart
+        mills = _SQRT_HALF_PI * erfcx(flat / -_SQRT2)
+        area = 1.0 + flat * mills
+        value = np.log(area) - (0.5 * flat * flat + _LOG_SQRT_2PI)
+        return value.reshape(z.shape), (mills / area).reshape(z.shape)
+    value, slope = np.empty_like(flat), np.empty_like(flat)
+
+    near = flat > _NEAR
+    if near.any():
+        u = flat[near]
+        cdf = ndtr(u)
+        # log1p(h - 1) would not be better: h itself is known to an absolute 1e-16 there.
+        area = u * cdf + np.exp(-0.5 * u * u - _LOG_SQRT_2PI)
+        value[near] = np.log(area)
+        slope[near] = cdf / area
+    if not near.all():
+        rest = ~near
+        x = -flat[rest]
+        mills = _SQRT_HALF_PI * erfcx(x / _SQRT2)
+        far = x > -_FAR
+        ratio = np.empty_like(x)
+        xn, xf = x[~far], x[far]
+        ratio[~far] = mills[~far] / (1.0 - xn * mills[~far])
+        tail = xf
+        for j in range(_FAR_TERMS, 1, -1):
+            tail = xf + j / tail
+        ratio[far] = tail
+        value[rest] = -0.5 * x * x - _LOG_SQRT_2PI + np.log(mills / ratio)
+        slope[rest] = ratio
+    return value.reshape(z.shape), slope.reshape(z.shape)
+
+
+@lru_cache(maxsize=4096)
+def gate(remaining: float) -> float:
+    """t_m of the gate: the root of h(t) = h(-t)/m for m = `remaining` >= 1 evaluations left.
+
+    EI >= evaluation cost (eq. evacost) exactly where z >= t_m; t_1 = 0 and t_m >= -sqrt(2 log m)
+    (Lemma 2).
+    """
+    if not (isfinite(remaining) and remaining >= 1):
+        raise ConfigError(f"gate: need a finite number >= 1 of evaluations left, got {remaining!r}")
+    if remaining == 1:
+        return 0.0  # the search would end at -0.0
+    log_m = log(remaining)
+    low, high = -sqrt(2 * log_m), 0.0
+    t = low
+    for _ in range(100):
+        (up, down), (dup, ddown) = log_h_and_slope(np.array([t, -t]))
+        excess = float(up - down + log_m)
+        if excess < 0:
+            low = t
+        else:
+            high = t
+        step = t - excess / float(dup + ddown)
+        # Newton, kept inside the bracket by bisection.
+        new = step if low <= step <= high else 0.5 * (low + high)
+        if abs(new - t) <= 4e-16 * max(1.0, abs(new)):
+            return new
+        t = new
+    return t

@@ -1,0 +1,82 @@
+"""Covariance kernels on the encoded unit cube, all with k(x, x) = 1.
+
+A kernel is frozen; its parameters are read as the vector `theta` of their logarithms and changed
+with `with_theta`.  Derivatives come as pull-backs, so that no dense (n, n, p) array ever exists:
+`gram_vjp(X)` returns K and a function W -> sum_ij W_ij dK_ij/dtheta, `cross_vjp(X, Z)` returns
+K(X, Z) and a function A -> sum_j A_qj dk(x_q, z_j)/dx_q.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from math import isfinite
+
+import numpy as np
+from numpy.random import Generator
+
+from regretless._internal.arrays import Array
+from regretless.errors import ConfigError
+
+Pullback = Callable[[Array], Array]
+Features = Callable[[Array], tuple[Array, Pullback]]
+
+
+class Kernel(ABC):
+    """A positive definite function with unit variance."""
+
+    @property
+    @abstractmethod
+    def theta(self) -> Array:
+        """The logarithms of the parameters."""
+
+    @abstractmethod
+    def with_theta(self, theta: Array) -> Kernel:
+        """The same kernel with other parameters."""
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """What each entry of theta is: "length", "weight", "odds" or "ratio" (see `fit`)."""
+        return ("weight",) * len(self.theta)
+
+    @abstractmethod
+    def gram(self, x: Array, z: Array | None = None) -> Array:
+        """K(x, z); z is x if it is left out."""
+
+    @abstractmethod
+    def gram_vjp(self, x: Array) -> tuple[Array, Pullback]:
+        """K(x, x), and W -> sum_ij W_ij dK_ij/dtheta for symmetric W."""
+
+    @abstractmethod
+    def cross_vjp(self, x: Array, z: Array) -> tuple[Array, Pullback]:
+        """K(x, z), and A -> sum_j A_qj dk(x_q, z_j)/dx_q, zero in columns of choices."""
+
+    @abstractmethod
+    def features(self, rng: Generator, count: int) -> Features:
+        """Random functions phi_j with E[phi_j(x) phi_j(x')] = k(x, x').
+
+        They come as one function x -> (phi(x), A -> d/dx_q sum_j A_qj phi_j(x_q)).
+        """
+
+    def diag(self, x: Array) -> Array:
+        return np.ones(len(x))
+
+    def scales(self, dim: int) -> Array:
+        """Per column, the distance over which the kernel changes; infinite where it is flat."""
+        return np.full(dim, np.inf)
+
+    def gram_dtheta(self, x: Array, weights: Array) -> Array:
+        """sum_ij W_ij dK_ij/dtheta."""
+        return self.gram_vjp(x)[1](weights)
+
+    def gram_dx(self, x: Array, z: Array, weights: Array) -> Array:
+        """sum_j A_qj dk(x_q, z_j)/dx_q."""
+        return self.cross_vjp(x, z)[1](weights)
+
+
+def positive(name: str, values: Sequence[float]) -> tuple[float, ...]:
+    out = tuple(float(v) for v in values)
+    for v in out:
+        if not (isfinite(v) and v > 0):
+            raise ConfigError(f"{name}: need positive finite numbers, got {v!r}")
+    return out

@@ -1,0 +1,124 @@
+"""Kernels made of other kernels: products and weighted means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.random import Generator
+
+from regretless._internal.arrays import Array
+from regretless.errors import ConfigError
+from regretless.kernels import Features, Kernel, Pullback, positive
+
+
+@dataclass(frozen=True)
+class _Composite(Kernel):
+    """What a kernel of parts shares, whatever it makes of them."""
+
+    parts: tuple[Kernel, ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise ConfigError(f"parts: need at least one kernel, got {self.parts!r}")
+        object.__setattr__(self, "parts", tuple(self.parts))
+
+    @property
+    def theta(self) -> Array:
+        return np.concatenate([part.theta for part in self.parts])
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return tuple(role for part in self.parts for role in part.roles)
+
+    def with_theta(self, theta: Array) -> Kernel:
+        ends = np.cumsum([len(part.theta) for part in self.parts])[:-1]
+        pieces = np.split(np.asarray(theta, dtype=float), ends)
+        pairs = zip(self.parts, pieces, strict=True)
+        return replace(self, parts=tuple(part.with_theta(piece) for part, piece in pairs))
+
+    def scales(self, dim: int) -> Array:
+        """The shortest of the parts'."""
+        return np.asarray(np.min([part.scales(dim) for part in self.parts], axis=0))
+
+
+@dataclass(frozen=True)
+class Product(_Composite):
+    """The product of kernels; over different columns, as a rule."""
+
+    def gram(self, x: Array, z: Array | None = None) -> Array:
+        return np.asarray(np.prod([part.gram(x, z) for part in self.parts], axis=0))
+
+    def gram_vjp(self, x: Array) -> tuple[Array, Pullback]:
+        factors, pulls = zip(*(part.gram_vjp(x) for part in self.parts), strict=True)
+        return np.asarray(np.prod(factors, axis=0)), lambda weights: np.concatenate(
+            [pull(weights * _others(factors, i)) for i, pull in enumerate(pulls)]
+        )
+
+    def cross_vjp(self, x: Array, z: Array) -> tuple[Array, Pullback]:
+        return _product(*zip(*(part.cross_vjp(x, z) for part in self.parts), strict=True))
+
+    def features(self, rng: Generator, count: int) -> Features:
+        makers = [part.features(rng, count) for part in self.parts]
+        return lambda x: _product(*zip(*(make(x) for make in makers), strict=True))
+
+
+@dataclass(frozen=True)
+class Sum(_Composite):
+    """A weighted mean of kernels (weights are fixed, and normalised so that k(x, x) = 1)."""
+
+    weights: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        weights = positive("weights", self.weights or (1.0,) * len(self.parts))
+        if len(weights) != len(self.parts):
+            raise ConfigError(f"weights: need one per part, got {self.weights}")
+        total = sum(weights)
+        if abs(total - 1.0) > 1e-12:  # done once: a second time would change the last digit
+            weights = tuple(w / total for w in weights)
+        object.__setattr__(self, "weights", weights)
+
+    def gram(self, x: Array, z: Array | None = None) -> Array:
+        return self._mean([part.gram(x, z) for part in self.parts])
+
+    def gram_vjp(self, x: Array) -> tuple[Array, Pullback]:
+        terms, pulls = zip(*(part.gram_vjp(x) for part in self.parts), strict=True)
+        return self._mean(terms), lambda weights: np.concatenate(
+            [w * pull(weights) for w, pull in zip(self.weights, pulls, strict=True)]
+        )
+
+    def cross_vjp(self, x: Array, z: Array) -> tuple[Array, Pullback]:
+        terms, pulls = zip(*(part.cross_vjp(x, z) for part in self.parts), strict=True)
+        return self._mean(terms), lambda weights: self._mean([pull(weights) for pull in pulls])
+
+    def _mean(self, terms: Sequence[Array]) -> Array:
+        return np.asarray(sum(w * term for w, term in zip(self.weights, terms, strict=True)))
+
+    def features(self, rng: Generator, count: int) -> Features:
+        """Each feature belongs to one part, drawn by weight."""
+        owner = rng.choice(len(self.parts), size=count, p=self.weights)
+        makers = [part.features(rng, count) for part in self.parts]
+
+        def evaluate(x: Array) -> tuple[Array, Pullback]:
+            values, pulls = zip(*(make(x) for make in makers), strict=True)
+            mine = [(owner == i)[None, :] for i in range(len(makers))]
+            phi = np.asarray(sum(np.where(m, v, 0.0) for m, v in zip(mine, values, strict=True)))
+            return phi, lambda weights: np.asarray(
+                sum(pull(np.where(m, weights, 0.0)) for m, pull in zip(mine, pulls, strict=True))
+            )
+
+        return evaluate
+
+
+def _others(factors: Sequence[Array], index: int) -> Array | float:
+    rest = [f for i, f in enumerate(factors) if i != index]
+    return np.asarray(np.prod(rest, axis=0)) if rest else 1.0
+
+
+def _product(factors: Sequence[Array], pulls: Sequence[Pullback]) -> tuple[Array, Pullback]:
+    """The product rule over x-gradients."""
+    return np.asarray(np.prod(factors, axis=0)), lambda weights: np.asarray(
+        sum(pull(weights * _others(factors, i)) for i, pull in enumerate(pulls))
+    )

@@ -1,0 +1,26 @@
+"""The surrogate: data, the Gaussian process, its fit, and what is believed by it."""
+
+from regretless.model.belief import Belief, Fitted, History, Observed
+from regretless.model.data import Data
+from regretless.model.factor import Factor, NotPositiveDefinite
+from regretless.model.gp import GP, Path, Shared
+from regretless.model.hyper import Hyper
+from regretless.model.model import Model, checked_model
+from regretless.model.scaling import Scaling
+
+__all__ = [
+    "GP",
+    "Belief",
+    "Data",
+    "Factor",
+    "Fitted",
+    "History",
+    "Hyper",
+    "Model",
+    "NotPositiveDefinite",
+    "Observed",
+    "Path",
+    "Scaling",
+    "Shared",
+    "checked_model",
+]

@@ -1,0 +1,275 @@
+"""The Cholesky factor that everything is solved with: it grows by a row, and by a replicate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import isfinite, sqrt
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from regretless._internal.arrays import Array
+
+_MAX_STRETCH = 64.0  # a correction that changes a pivot by more than this factor costs digits
+
+
+class _Buffer:
+    """Columns of U, and of U^-1 if that is kept, with room to grow.
+
+    Many factors share it, in several threads perhaps: a new column is written by who claims it.
+    """
+
+    __slots__ = ("array", "claims", "root")
+
+    def __init__(self, array: Array, root: Array | None = None) -> None:
+        self.array, self.root = array, root
+        self.claims: dict[int, object] = {}
+
+    def claim(self, column: int) -> bool:
+        """Whether the column is free, and now the caller's."""
+        me = object()
+        # One step, in which no other thread can come between.
+        return column < len(self.array) and self.claims.setdefault(column, me) is me
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A symmetric positive definite matrix C = U'U + sum_k shift_k e_k e_k', ready to solve with.
+
+    U is stored in a buffer that successors share: appending a row writes one new column and copies
+    nothing.  For many solves U^-1 is kept beside it (`inverted`): multiplying with it takes a third
+    of the time of a triangular solve, and it grows by a column too.  A changed diagonal entry is
+    kept as a rank-one correction (Woodbury), because a replicate changes one entry of the noise and
+    nothing else.  `jitter` is what had to be added to the diagonal to factorise at all: 0 in the
+    normal case, and never silent.
+    """
+
+    _buffer: _Buffer
+    size: int
+    jitter: float = 0.0
+    _moved: tuple[int, ...] = ()
+    _shift: Array = field(default_factory=lambda: np.zeros(0))
+    _half: Array = field(default_factory=lambda: np.zeros((0, 0)))  # U^-T e_k, one column each
+
+    @classmethod
+    def of(cls, matrix: Array, diagonal: Array | float = 0.0, inverted: bool = False) -> Factor:
+        """The factor of matrix + diag(diagonal); it and its successors `inverted`, or not.
+
+        If need be with jitter, the least that will do of 1e-14 ... 1e-2 of the smallest entry of
+        the diagonal: one that is very uncertain must not drown the others.
+        """
+        if len(matrix) == 0:
+            none = np.zeros((0, 0), order="F")
+            return cls(_Buffer(none, none if inverted else None), 0)
+        whole = np.einsum("ii->i", matrix) + diagonal
+        jitter = 0.0
+        for exponent in (None, *range(-14, -1)):
+            raised = np.array(matrix)  # LAPACK overwrites it, and a failed attempt leaves it spoilt
+            if exponent is not None:
+                jitter = float(np.min(whole)) * 10.0**exponent
+            np.einsum("ii->i", raised)[:] = whole + jitter
+            upper, info = lapack.dpotrf(raised.T, lower=0, clean=1, overwrite_a=1)
+            # Some LAPACKs let NaN pass; one anywhere ends up in a pivot.
+            if info == 0 and isfinite(np.einsum("ii->", upper)):
+                root = _inverse_root(upper) if inverted else None
+                return cls(_Buffer(upper, root), len(matrix), jitter)
+        shape = f"{len(matrix)} x {len(matrix)}"
+        raise NotPositiveDefinite(f"a {shape} matrix, with jitter up to {jitter:g}")
+
+    # -- growing -----------------------------------------------------------------------------------
+
+    def append(self, column: Array, diagonal: float) -> Factor:
+        """The factor of [[C, column], [column', diagonal]] in O(size^2)."""
+        new = self._forward(column[:, None])[:, 0]
+        square = diagonal - float(new @ new)
+        floor = 1e-15 * diagonal
+        jitter = self.jitter
+        if square < floor:
+            if self._moved:  # the trouble may be U'U's alone, where an entry of C has grown since
+                fresh = Factor.of(self._dense(), inverted=self._buffer.root is not None)
+                return fresh.append(column, diagonal)
+            jitter = max(jitter, floor - square)
+            square = floor
+        pivot = sqrt(square)
+        buffer = self._with_a_column()
+        buffer.array[: self.size, self.size] = new
+        buffer.array[self.size, self.size] = pivot
+        if buffer.root is not None:
+            buffer.root[: self.size, self.size] = self._backward(new[:, None])[:, 0] / -pivot
+            buffer.root[self.size, self.size] = 1.0 / pivot
+        half = self._half
+        if self._moved:
+            half = np.vstack([half, -(new @ half)[None, :] / pivot])
+        return Factor(buffer, self.size + 1, jitter, self._moved, self._shift, half)
+
+    def shift_diagonal(self, index: int, delta: float) -> Factor:
+        """The factor of C + delta e_i e_i' in O(size^2); O(size) if entry i was changed before."""
+        if index in self._moved:
+            shift = self._shift.copy()
+            shift[self._moved.index(index)] += delta
+            return Factor(self._buffer, self.size, self.jitter, self._moved, shift, self._half)
+        unit = np.zeros((self.size, 1))
+        unit[index] = 1.0
+        column = self._forward(unit)
+        half = np.hstack([self._half, column]) if self._moved else column
+        moved, shift = (*self._moved, index), np.append(self._shift, delta)
+        return Factor(self._buffer, self.size, self.jitter, moved, shift, half)
+
+    @property
+    def worn(self) -> bool:
+        """Whether the corrections have become many or delicate, and a fresh factor is due."""
+        if not self._moved:
+            return False
+        # Each correction adds 2/size to the price of a solve; a fresh factor costs size/3 solves.
+        if len(self._moved) > 8 + self.size // 25:
+            return True
+        stretch = np.linalg.svd(self._pivots, compute_uv=False)
+        return bool(stretch[-1] * _MAX_STRETCH < 1.0 or stretch[0] > _MAX_STRETCH)
+
+    # -- using -------------------------------------------------------------------------------------
+
+    def solve(self, right: Array) -> Array:
+        """C^-1 right, for a matrix (size, q) or a vector."""
+        flat = right[:, None] if right.ndim == 1 else right
+        white = self._forward(flat)
+        if self._moved:
+            white -= self._half @ (self._core @ (self._half.T @ white))
+        out = self._backward(white)
+        return out[:, 0] if right.ndim == 1 else out
+
+    def quad(self, right: Array) -> Array:
+        """diag(right' C^-1 right), one number per column."""
+        white = self._forward(right)
+        total = np.einsum("ij,ij->j", white, white)
+        if self._moved:
+            seen = self._half.T @ white
+            total -= np.einsum("ij,ij->j", seen, self._core @ seen)
+        return np.asarray(total)
+
+    def quad_and_solve(self, right: Array) -> tuple[Array, Array]:
+        """`quad` and `solve` of one right-hand side, sharing the first triangular solve."""
+        white = self._forward(right)
+        total = np.einsum("ij,ij->j", white, white)
+        if self._moved:
+            seen = self._half.T @ white
+            drawn = self._core @ seen
+            total -= np.einsum("ij,ij->j", seen, drawn)
+            white -= self._half @ drawn
+        return total, self._backward(white)
+
+    def cross(self, left: Array, right: Array) -> Array:
+        """left' C^-1 right."""
+        white_l, white_r = self._forward(left), self._forward(right)
+        total = white_l.T @ white_r
+        if self._moved:
+            total -= (self._half.T @ white_l).T @ self._core @ (self._half.T @ white_r)
+        return np.asarray(total)
+
+    def inverse_diagonal(self) -> Array:
+        """diag(C^-1): the squared rows of U^-1."""
+        if self._buffer.root is None:
+            root = _inverse_root(self._buffer.array[: self.size, : self.size])
+        else:
+            root = self._buffer.root[: self.size, : self.size]
+        diagonal = np.einsum("ij,ij->i", root, root)
+        if self._moved:
+            drawn = root @ self._half
+            diagonal -= np.einsum("ij,ij->i", drawn @ self._core, drawn)
+        return np.asarray(diagonal)
+
+    def inverse(self) -> Array:
+        """C^-1, dense and symmetric."""
+        if self.size == 0:
+            return np.zeros((0, 0))
+        upper = np.array(self._buffer.array[: self.size, : self.size], order="F")
+        half, _ = lapack.dpotri(upper, lower=0, overwrite_c=1)
+        inverse = half + half.T  # LAPACK fills one triangle, and the other one is zero
+        np.einsum("ii->i", inverse)[:] *= 0.5
+        if self._moved:
+            drawn = self._backward(self._half)
+            half = 0.5 * (drawn @ self._core @ drawn.T)
+            inverse -= half + half.T  # symmetric to the last digit
+        return np.asarray(inverse)
+
+    @cached_property
+    def logdet(self) -> float:
+        diagonal = np.einsum("ii->i", self._buffer.array[: self.size, : self.size])
+        total = 2.0 * float(np.log(diagonal).sum())
+        if self._moved:
+            total += float(np.linalg.slogdet(self._pivots)[1])
+        return total
+
+    # -- within ------------------------------------------------------------------------------------
+
+    @cached_property
+    def _root(self) -> Array:
+        return np.sqrt(np.abs(self._shift))
+
+    @cached_property
+    def _pivots(self) -> Array:
+        """I + sign(s) |s|^1/2 H'H |s|^1/2 for shifts s: its determinant is the correction's."""
+        seen = self._root[:, None] * (self._half.T @ self._half) * self._root
+        return np.eye(len(self._moved)) + np.sign(self._shift)[:, None] * seen
+
+    @cached_property
+    def _core(self) -> Array:
+        """(shift^-1 + H'H)^-1, written so that shift may be zero."""
+        core = np.linalg.solve(self._pivots, np.diag(np.sign(self._shift) * self._root))
+        core *= self._root[:, None]
+        return 0.5 * (core + core.T)
+
+    def _dense(self) -> Array:
+        """C itself."""
+        upper = self._buffer.array[: self.size, : self.size]
+        dense = upper.T @ upper
+        dense[self._moved, self._moved] += self._shift
+        return np.asarray(dense)
+
+    def _forward(self, right: Array) -> Array:
+        """U^-T right."""
+        return self._triangular(right, trans=1)
+
+    def _backward(self, right: Array) -> Array:
+        """U^-1 right."""
+        return self._triangular(right, trans=0)
+
+    def _triangular(self, right: Array, trans: int) -> Array:
+        if self.size == 0:
+            return np.zeros_like(right)
+        right = np.array(right, order="F")
+        root = self._buffer.root
+        # Leading columns are F-contiguous: neither needs a copy.
+        if root is not None:
+            out = blas.dtrmm(1.0, root[:, : self.size], right, trans_a=trans, overwrite_b=1)
+        else:
+            columns = self._buffer.array[:, : self.size]
+            out, _ = lapack.dtrtrs(columns, right, lower=0, trans=trans, overwrite_b=1)
+        return np.asarray(out)
+
+    def _with_a_column(self) -> _Buffer:
+        """Ours if its next column is free, or else a copy with more room."""
+        buffer = self._buffer
+        if buffer.claim(self.size):
+            return buffer
+        room = self.size + 32 + self.size // 2
+        array = np.zeros((room, room), order="F")  # `inverse` relies on zeros below the diagonal
+        array[: self.size, : self.size] = buffer.array[: self.size, : self.size]
+        own = _Buffer(array)
+        if buffer.root is not None:
+            own.root = np.zeros_like(array)
+            own.root[: self.size, : self.size] = buffer.root[: self.size, : self.size]
+        own.claim(self.size)
+        return own
+
+
+def _inverse_root(upper: Array) -> Array:
+    """U^-1, with the zeros below its diagonal that U has."""
+    if len(upper) == 0:
+        return upper
+    root, _ = lapack.dtrtri(np.array(upper, order="F"), lower=0, overwrite_c=1)
+    return np.asarray(root)
+
+
+class NotPositiveDefinite(ArithmeticError):
+    """The matrix could not be factorised."""

@@ -1,0 +1,264 @@
+"""The exact Gaussian process on collapsed replicates (eqs. mun, kerneln, postpwd).
+
+f ~ GP(mean, omega^2 k); an observation has noise variance omega^2 lam^2 / weight, or a known one.
+sigma is the posterior sd in units of omega, as in the paper; the policies multiply by omega.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+
+import numpy as np
+from numpy.random import Generator
+
+from regretless._internal.arrays import Array
+from regretless.kernels import Features, Pullback
+from regretless.model.data import Data
+from regretless.model.evidence import fitted_mean, log_evidence
+from regretless.model.factor import Factor
+from regretless.model.hyper import Hyper
+
+_BLOCK = 2**15  # numbers that are worked on at a time: what fits a cache, and needs no fresh memory
+_CANCELLATION_NOISE = (
+    1e6  # noise variance (unit signal) beyond which C - D cancels what is left of K
+)
+_TINY = 1e-14  # least posterior variance (unit signal): rounding may take it below zero
+
+
+@dataclass(frozen=True, eq=False)
+class GP:
+    """The posterior given data.  Frozen: `add` returns the next one and shares what it can."""
+
+    data: Data
+    hyper: Hyper
+    factor: Factor
+
+    @classmethod
+    def of(cls, data: Data, hyper: Hyper) -> GP:
+        factor = Factor.of(hyper.kernel.gram(data.x), hyper.noise(data), inverted=True)
+        return cls(data, hyper, factor)
+
+    @property
+    def omega(self) -> float:
+        return sqrt(self.hyper.omega2)
+
+    @property
+    def noise_sd(self) -> float:
+        """The sd of one observation of weight 1: omega lam."""
+        return sqrt(self.hyper.omega2 * self.hyper.lam2)
+
+    def add(self, x: Array, y: float, weight: float = 1.0, variance: float | None = None) -> GP:
+        """With one more observation, in O(m^2): a new row, or a smaller noise in an old one."""
+        data, row = self.data.add(x, y, weight, variance)
+        noise = self.hyper.noise(data)
+        if len(data) > len(self.data):
+            column = self.hyper.kernel.gram(self.data.x, x[None, :])[:, 0]
+            factor = self.factor.append(column, 1.0 + float(noise[row]))
+        else:
+            delta = float(noise[row] - self.hyper.noise(self.data)[row])
+            factor = self.factor.shift_diagonal(row, delta)
+        return GP.of(data, self.hyper) if factor.worn else GP(data, self.hyper, factor)
+
+    # -- posterior ---------------------------------------------------------------------------------
+
+    @cached_property
+    def mean(self) -> float:
+        """The constant prior mean."""
+        return self._weights[0]
+
+    @cached_property
+    def alpha(self) -> Array:
+        """C^-1 (y - mean)."""
+        return self._weights[1]
+
+    @cached_property
+    def _weights(self) -> tuple[float, Array]:
+        if self.hyper.mean_precision is None:
+            return 0.0, self.factor.solve(self.data.y)
+        return fitted_mean(self.factor, self.data.y, self.hyper.mean_precision)
+
+    def posterior(self, x: Array) -> tuple[Array, Array]:
+        """mu_n(x) and sigma_n(x), eqs. mun and postpwd; the sd of f is omega * sigma."""
+
+        def mean_and_quad(part: Array) -> Array:
+            k = self.hyper.kernel.gram(part, self.data.x)
+            return np.stack([k @ self.alpha, self.factor.quad(k.T)])
+
+        mu, quad = _in_blocks(mean_and_quad, x, len(self.data))
+        return self.mean + mu, _sd(quad)
+
+    def posterior_vjp(self, x: Array) -> tuple[Array, Array, Callable[[Array, Array], Array]]:
+        """mu, sigma, and (a, b) -> a dmu/dx + b dsigma/dx row by row."""
+        k, pullback = self.hyper.kernel.cross_vjp(x, self.data.x)
+        quad, solved = self.factor.quad_and_solve(k.T)
+        sigma = _sd(quad)
+
+        def gradient(a: Array, b: Array) -> Array:
+            return pullback(a[:, None] * self.alpha - (b / sigma)[:, None] * solved.T)
+
+        return self.mean + k @ self.alpha, sigma, gradient
+
+    @cached_property
+    def at_data(self) -> tuple[Array, Array]:
+        """mu and sigma at the rows of the data, without the kernel: K = C - D for the noise D, so
+        mu = y - D alpha and K - K C^-1 K = D - D C^-1 D."""
+        noise = self.hyper.noise(self.data) + self.factor.jitter
+        loud = noise > _CANCELLATION_NOISE
+        quiet = np.where(loud, 0.0, noise)
+        variance = quiet - quiet * quiet * self.factor.inverse_diagonal()
+        mu, sigma = self.data.y - quiet * self.alpha, np.sqrt(np.maximum(variance, _TINY))
+        if loud.any():
+            mu[loud], sigma[loud] = self.posterior(self.data.x[loud])
+        return mu, sigma
+
+    def covariance(self, x: Array, z: Array | None = None) -> Array:
+        """k_n(x, z), eq. kerneln."""
+        kernel = self.hyper.kernel
+        kx = kernel.gram(self.data.x, x)
+        kz = kx if z is None else kernel.gram(self.data.x, z)
+        return np.asarray(kernel.gram(x, z) - self.factor.cross(kx, kz))
+
+    def shared(self, point: Array) -> Shared:
+        """k_n(., point): what f has in common with f there."""
+        return Shared(self, point)
+
+    def sample_path(self, rng: Generator, features: int = 1024, scale: float = 1.0) -> Path:
+        """A draw of f as one continuous function, by pathwise conditioning (Matheron's rule).
+
+        `scale` widens the posterior around its mean: a draw from GP(mu_n, (scale omega)^2 k_n).
+        """
+        basis = self.hyper.kernel.features(rng, features)
+        coefficients = rng.standard_normal(features) / sqrt(features)
+        noise = self.hyper.noise(self.data)
+        error = np.sqrt(noise) * rng.standard_normal(len(self.data))
+        prior = _in_blocks(lambda x: basis(x)[0] @ coefficients, self.data.x, features)
+        wide = self.omega * scale
+        correction = self.alpha - wide * self.factor.solve(prior + error)
+        # As in `at_data`, K = C - D: what the prior adds at the data, its correction takes away.
+        at_data = self.data.y - wide * error - (noise + self.factor.jitter) * correction
+        path = Path(self, basis, wide * coefficients, correction, at_data)
+        loud = noise > _CANCELLATION_NOISE
+        if loud.any():
+            at_data[loud] = path(self.data.x[loud])
+        return path
+
+    # -- how well it fits --------------------------------------------------------------------------
+
+    def leave_one_out(self) -> tuple[Array, Array]:
+        """Residual y_i - prediction without row i, and the sd it should have, in closed form.
+
+        A fitted mean is fitted again without the row (Dubrule 1983): that is what the precision
+        matrix of y with the mean integrated out gives.
+        """
+        precision = self.factor.inverse()
+        kappa = self.hyper.mean_precision
+        if kappa is not None:
+            ones = precision.sum(axis=1)
+            precision -= np.outer(ones, ones) / (kappa + ones.sum())
+        pivot = np.maximum(np.diag(precision), 1e-300)
+        return precision @ self.data.y / pivot, self.omega / np.sqrt(pivot)
+
+    def calibration(self, levels: tuple[float, ...] = (0.5, 0.8, 0.95)) -> dict[float, float]:
+        """The share of left-out rows inside their central intervals, by level; {} without rows."""
+        from scipy.special import ndtri
+
+        if not len(self.data):
+            return {}
+        residual, sd = self.leave_one_out()
+        z = np.abs(residual) / sd
+        return {p: float(np.mean(z <= ndtri(0.5 + p / 2))) for p in levels}
+
+    @cached_property
+    def information(self) -> float:
+        """I(Y; F) of all observations and f, eq. infogain: log det(I + D^-1 K) / 2 for noise D."""
+        return 0.5 * (self.factor.logdet - float(np.log(self.hyper.noise(self.data)).sum()))
+
+    @cached_property
+    def log_evidence(self) -> float:
+        """log p(y), of all observations, replicates included."""
+        residual = self.data.y - self.mean
+        return log_evidence(
+            self.data, self.hyper, self.factor.logdet, float(residual @ self.factor.solve(residual))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """A sampled function: a random Fourier prior plus the data's correction."""
+
+    gp: GP
+    basis: Features
+    coefficients: Array
+    correction: Array
+    at_data: Array  # its values at the rows of the data
+
+    def __call__(self, x: Array) -> Array:
+        def values(part: Array) -> Array:
+            k = self.gp.hyper.kernel.gram(part, self.gp.data.x)
+            prior = self.basis(part)[0] @ self.coefficients
+            return np.asarray(self.gp.mean + prior + k @ self.correction)
+
+        return _in_blocks(values, x, max(len(self.coefficients), len(self.correction)))
+
+    def with_gradient(self, x: Array) -> tuple[Array, Array]:
+        """The path and its gradient, row by row."""
+        phi, pull_prior = self.basis(x)
+        k, pull_data = self.gp.hyper.kernel.cross_vjp(x, self.gp.data.x)
+        value = self.gp.mean + phi @ self.coefficients + k @ self.correction
+        rows = np.ones((len(x), 1))
+        gradient = pull_prior(rows * self.coefficients) + pull_data(rows * self.correction)
+        return value, gradient
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """k_n(x, point) for one point, eq. kerneln: a sum of k(x, .) over the data and the point."""
+
+    gp: GP
+    point: Array
+
+    @cached_property
+    def _solved(self) -> Array:
+        """C^-1 k(data, point)."""
+        column = self.gp.hyper.kernel.gram(self.gp.data.x, self.point[None, :])
+        return self.gp.factor.solve(column[:, 0])
+
+    @cached_property
+    def _weights(self) -> Array:
+        return np.append(-self._solved, 1.0)
+
+    @cached_property
+    def _centres(self) -> Array:
+        return np.vstack([self.gp.data.x, self.point])
+
+    @cached_property
+    def at_data(self) -> Array:
+        """As in `GP.at_data`, K = C - D: k - K C^-1 k = D C^-1 k."""
+        return (self.gp.hyper.noise(self.gp.data) + self.gp.factor.jitter) * self._solved
+
+    @cached_property
+    def variance(self) -> float:
+        """At the point itself."""
+        return float(self.gp.posterior(self.point[None, :])[1][0] ** 2)
+
+    def __call__(self, x: Array) -> Array:
+        return self.gp.hyper.kernel.gram(x, self._centres) @ self._weights
+
+    def with_gradient(self, x: Array) -> tuple[Array, Pullback]:
+        """Its values, and a -> a dk_n/dx row by row."""
+        k, pullback = self.gp.hyper.kernel.cross_vjp(x, self._centres)
+        return k @ self._weights, lambda a: pullback(a[:, None] * self._weights)
+
+
+def _in_blocks(function: Callable[[Array], Array], x: Array, width: int) -> Array:
+    """function(x), a block of rows at a time: it makes arrays of len(x) times `width` numbers."""
+    step = max(32, _BLOCK // max(1, width))
+    parts = [function(x[i : i + step]) for i in range(0, len(x), step)]
+    return np.concatenate(parts, axis=-1) if parts else function(x)
+
+
+def _sd(quad: Array) -> Array:
+    return np.sqrt(np.maximum(1.0 - quad, _TINY))

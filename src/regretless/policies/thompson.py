@@ -1,0 +1,51 @@
+"""Thompson sampling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from regretless._internal.validate import check_amount, check_inside, whole
+from regretless.errors import ConfigError
+from regretless.policies.base import Policy, PolicyInput
+from regretless.policies.scores import PathScore, Score
+from regretless.theory import beta_n
+
+
+@dataclass(frozen=True)
+class GPTS(Policy):
+    """Thompson sampling: the maximum of one function drawn from the posterior.
+
+    `scale` None draws from the fitted posterior; a number multiplies its sd; "chowdhury-gopalan"
+    uses their v_n = B + R sqrt(2 (I_n + 1 + log(2/delta))) with the information I_n of the data so
+    far.
+    """
+
+    name: ClassVar[str] = "gp-ts"
+    scale: float | str | None = None
+    delta: float = 0.1
+    bound: float = 1.0  # B, in units of omega
+    features: int = 1024
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.scale, str):
+            if self.scale != "chowdhury-gopalan":
+                raise ConfigError(
+                    f"scale: need a number or 'chowdhury-gopalan', got {self.scale!r}"
+                )
+        elif self.scale is not None:
+            check_amount("scale", self.scale, positive=True)
+        check_inside("delta", self.delta, "a probability")
+        check_amount("bound", self.bound)
+        whole("features", self.features, least=1)
+
+    def width(self, inputs: PolicyInput) -> float:
+        """By what the posterior sd is multiplied."""
+        if isinstance(self.scale, str):  # R / lam = 1, as for GP-UCB
+            return beta_n(inputs.gp.information, self.bound, 1.0, self.delta / 2)
+        return self.scale or 1.0
+
+    def score(self, inputs: PolicyInput) -> Score:
+        path = inputs.gp.sample_path(inputs.rng, self.features, self.width(inputs))
+        return PathScore(path)

@@ -1,0 +1,61 @@
+"""Upper confidence bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, pi, sqrt
+from typing import ClassVar
+
+from regretless._internal.validate import check_amount, check_inside
+from regretless.errors import ConfigError
+from regretless.policies.base import Policy, PolicyInput
+from regretless.policies.scores import Score, upper_score
+from regretless.theory import beta_n
+
+
+@dataclass(frozen=True)
+class GPUCB(Policy):
+    """mu + sqrt(beta_n) s.  beta is a number, or one of
+
+    "srinivas": 2 log(2 pi^2 n^2 / (3 delta)) + 2 d log(n^2 d sqrt(log(4 d / delta))), Srinivas
+        2010, Theorem 2 with its constants a, b, r set to 1;
+    "chowdhury-gopalan": B + sqrt(2 (I_n + 1 + log(1/delta))) for the unit-signal sigma (Lemma 1),
+        with the information I_n of the data so far and the noise as fitted;
+    "log": 0.2 d log(2 n).
+    """
+
+    name: ClassVar[str] = "gp-ucb"
+    beta: float | str = "log"
+    delta: float = 0.1
+    bound: float = 1.0  # B, the norm of f in its RKHS, in units of omega
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        named = ("srinivas", "chowdhury-gopalan", "log")
+        if isinstance(self.beta, str):
+            if self.beta not in named:
+                raise ConfigError(
+                    f"beta: need a number or one of {', '.join(named)}, got {self.beta!r}"
+                )
+        else:
+            check_amount("beta", self.beta)
+        check_inside("delta", self.delta, "a probability")
+        check_amount("bound", self.bound)
+
+    def width(self, inputs: PolicyInput) -> float:
+        """sqrt(beta_n): how many posterior sds."""
+        n, d = inputs.asked + 1, inputs.dim
+        if not isinstance(self.beta, str):
+            return sqrt(self.beta)
+        if self.beta == "log":
+            return sqrt(0.2 * d * log(2 * n))
+        if self.beta == "srinivas":
+            finite = 2 * log(2 * pi**2 * n**2 / (3 * self.delta))
+            cover = 2 * d * log(n**2 * d * sqrt(log(4 * d / self.delta)))
+            return sqrt(finite + max(0.0, cover))
+        gp = inputs.gp
+        # sigma is regularised by the noise ratio lam^2 itself: noise of sd lam is R / lam = 1.
+        return beta_n(gp.information, self.bound, 1.0, self.delta)
+
+    def score(self, inputs: PolicyInput) -> Score:
+        return upper_score(inputs.gp, self.width(inputs))

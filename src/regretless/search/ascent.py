@@ -1,0 +1,114 @@
+"""The best candidates climb together: one vectorised quasi-Newton ascent.
+
+They are led into the feasible set and kept inside by a logarithmic barrier.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regretless._internal.arrays import Array
+from regretless.policies import Score
+from regretless.search.candidates import Pool, best_apart
+from regretless.space import Space
+
+# Many climb a little, few climb on to the top: how many, strength of the barrier, iterations.
+Stages: TypeAlias = tuple[tuple[int, float, int], ...]
+STAGES: Stages = ((24, 1e-2, 3), (4, 6e-4, 6))
+BRIEF: Stages = ((8, 6e-4, 4),)  # for a score of few hills, of which only the height is asked for
+_FLAT = 1e-7  # a gain (of log EI, as a rule) that is not worth another step
+_SCALES = 0.02, 1.0  # between which the length-scales are believed
+_FIRST, _LONGEST = 0.15, 0.25  # steps: the first, in length-scales; any, of the range
+
+
+def climb(pool: Pool, space: Space, movable: NDArray[np.bool_], stages: Stages) -> None:
+    """Adds to the pool where the best of it end: after each stage the best climb on."""
+    ascent = _Ascent(pool.score, pool.best(stages[0][0]), movable)
+    tops = []
+    for count, barrier, iterations in stages:
+        if count < len(ascent.x):
+            ascent.keep(best_apart(ascent.x, ascent.value, count))
+        ascent.climb(barrier, iterations)
+        tops.append(ascent.x)
+    pool.add(space.canonical(np.vstack(tops)))
+
+
+class _Ascent:
+    """Projected BFGS ascent of all rows at once; each keeps its own curvature and step.
+
+    `inverse` is what is known of a row's inverse Hessian: all zero while that is nothing.
+    """
+
+    def __init__(self, score: Score, x: Array, movable: NDArray[np.bool_]) -> None:
+        count, dim = x.shape
+        self.score, self.x, self.movable = score, x, movable
+        self.value = np.zeros(count)
+        self.step = np.ones(count)
+        self.inverse = np.zeros((count, dim, dim))
+        self.fresh = np.ones(count, dtype=bool)
+        self.scales = np.clip(score.scales(dim), *_SCALES)
+
+    def keep(self, rows: NDArray[np.intp]) -> None:
+        self.x, self.value, self.step = self.x[rows], self.value[rows], self.step[rows]
+        self.inverse, self.fresh = self.inverse[rows], self.fresh[rows]
+
+    def climb(self, barrier: float, iterations: int) -> None:
+        value, slope = self._look(self.x, barrier)
+        for _ in range(iterations):
+            x = self.x
+            free = np.where(np.where(slope < 0.0, x > 0.0, x < 1.0), slope, 0.0)
+            direction = self._direction(free)
+            if _dot(direction, free).max() < _FLAT:
+                break
+            longest = np.maximum(np.abs(direction).max(axis=1), _LONGEST)
+            direction *= (_LONGEST * self.step / longest)[:, None]
+            new = np.minimum(np.maximum(x + direction, 0.0), 1.0)
+            moved = new - x
+            new_value, new_slope = self._look(new, barrier)
+            better = new_value >= value + 1e-4 * _dot(moved, free)
+            uphill = better[:, None]
+            self.x = np.where(uphill, new, x)
+            self.step = np.where(better, 1.0, 0.25 * self.step)
+            self._learn(moved, np.where(uphill, slope - new_slope, 0.0))
+            value = np.where(better, new_value, value)
+            slope = np.where(uphill, new_slope, slope)
+        self.value = value
+
+    def _look(self, x: Array, barrier: float) -> tuple[Array, Array]:
+        value, slope = self.score.ascend(x, barrier)
+        return value, slope * self.movable
+
+    def _direction(self, free: Array) -> Array:
+        """Newton's step where it is known to lead uphill, a short one along the slope elsewhere."""
+        newton = (self.inverse @ free[:, :, None])[:, :, 0]
+        newton *= free != 0.0  # at a bound
+        uphill = _dot(newton, free) > 0.0
+        if uphill.all():
+            return newton
+        scaled = free * self.scales
+        length = _FIRST / np.maximum(np.abs(scaled).max(axis=1), 1e-300)
+        return np.where(uphill[:, None], newton, scaled * self.scales * length[:, None])
+
+    def _learn(self, s: Array, y: Array) -> None:
+        """The update from steps s and the fall y of the slope: none for rows where y is zero."""
+        along = _dot(s, y)
+        good = along > 1e-10 * np.sqrt(_dot(y, y) * _dot(s, s) + 1e-300)
+        rho = np.divide(1.0, along, out=np.zeros_like(along), where=good)
+        start = good & self.fresh
+        if start.any():
+            scaled = y[start] * self.scales
+            size = along[start] / _dot(scaled, scaled)
+            self.inverse[start] = np.diag(self.scales**2) * size[:, None, None]
+            self.fresh[start] = False
+        hy = (self.inverse @ y[:, :, None])[:, :, 0]
+        w = rho[:, None] * ((0.5 * (1.0 + rho * _dot(y, hy)))[:, None] * s - hy)
+        half = s[:, :, None] * w[:, None, :]
+        self.inverse += half
+        self.inverse += half.transpose(0, 2, 1)
+
+
+def _dot(a: Array, b: Array) -> Array:
+    return np.asarray(np.vecdot(a, b))

@@ -1,0 +1,403 @@
+"""Parameters: the four kinds of things to tune, each validated at birth."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from fractions import Fraction
+from functools import cached_property
+from numbers import Integral, Real
+from typing import Any, TypeAlias, TypeGuard
+
+import numpy as np
+
+from regretless.errors import SpaceError
+from regretless.space.scales import (
+    COARSEST_BITS,
+    MAX_LEVELS,
+    MAX_LOG_INT,
+    Bins,
+    Levels,
+    Line,
+    LogRanks,
+    Ranks,
+)
+
+Scalar: TypeAlias = str | int | float | bool | None
+
+BOUND_TOLERANCE = 1e-9
+
+
+class Parameter(ABC):
+    """One thing to tune: `validate` speaks the user's units, `encode` and `decode` translate."""
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """ "continuous", "ordered" or "categorical"."""
+
+    @property
+    @abstractmethod
+    def scale(self) -> Line | Levels:
+        """Where its values lie in the unit interval."""
+
+    @abstractmethod
+    def validate(self, value: object, name: str = "value") -> Scalar:
+        """The canonical native value, or a SpaceError that names the parameter and the value."""
+
+    @abstractmethod
+    def _value(self, k: int) -> Scalar:
+        """The value of level k."""
+
+    @abstractmethod
+    def _index(self, value: Any) -> int:
+        """The level of a valid value."""
+
+    def encode(self, value: Any) -> float:
+        """The coordinate in [0, 1] of a valid value."""
+        if isinstance(self.scale, Line):
+            return self.scale.to_unit(value)
+        return self.scale.at(np.asarray(self._index(value))).item()
+
+    def decode(self, u: float) -> Scalar:
+        """The value at the coordinate nearest to u."""
+        if isinstance(self.scale, Line):
+            return self.scale.to_value(u)
+        return self._value(self.scale.nearest(np.clip(np.asarray(u), 0.0, 1.0)).item())
+
+    def to_json(self) -> dict[str, Any]:
+        """The type's name and the constructor's arguments."""
+        arguments = {name: getattr(self, name) for name in _arguments(type(self))}
+        listed = {k: list(v) if isinstance(v, tuple) else v for k, v in arguments.items()}
+        return {"type": type(self).__name__.lower(), **listed}
+
+
+@dataclass(frozen=True, repr=False)
+class Float(Parameter):
+    """A real number in [low, high], linear or logarithmic, or on the grid low + k·step.
+
+    With a step, high is lowered to the last value that the grid reaches.
+    """
+
+    low: float
+    high: float
+    log: bool = False
+    step: float | None = None
+
+    def __post_init__(self) -> None:
+        low, high = _finite("Float", "low", self.low), _finite("Float", "high", self.high)
+        _check_flag("Float", "log", self.log)
+        _set(self, low=low, high=high)
+        if self.step is not None:
+            self._check_step()
+        elif not low < high:
+            raise SpaceError(f"Float: need low < high, got low={low!r}, high={high!r}")
+        elif self.log and low < sys.float_info.min:
+            raise SpaceError(f"Float: log=True needs low > 0, got low={low!r}")
+        elif (high / low if self.log else high - low) > sys.float_info.max:
+            raise SpaceError(f"Float: the range overflows, got low={low!r}, high={high!r}")
+        elif high - low < sys.float_info.min or Line(low, high, self.log).bits < COARSEST_BITS:
+            raise SpaceError(f"Float: too little lies between low={low!r} and high={high!r}")
+
+    def _check_step(self) -> None:
+        low, high, step = self.low, self.high, _finite("Float", "step", self.step)
+        if self.log:
+            raise SpaceError(f"Float: step and log=True exclude each other, got step={step!r}")
+        if not low <= high:
+            raise SpaceError(f"Float: need low <= high, got low={low!r}, high={high!r}")
+        if high - low > sys.float_info.max:
+            raise SpaceError(f"Float: the range overflows, got low={low!r}, high={high!r}")
+        if step <= 4 * sys.float_info.epsilon * max(abs(low), abs(high)):
+            raise SpaceError(f"Float: need a step > 0 that {high!r} can resolve, got step={step!r}")
+        _set(self, step=step)
+        _check_count("Float", self._count)
+        _set(self, high=self._value(self._count - 1))
+
+    @property
+    def _count(self) -> int:
+        # The last value may miss high by rounding (0.1 + 2 * 0.1 is not quite 0.3).
+        low, high, step = _exact(self.low), _exact(self.high), _exact(self.step)
+        rounding = Fraction(sys.float_info.epsilon) * max(abs(low), abs(high))
+        return (high - low + rounding) // step + 1
+
+    @cached_property
+    def scale(self) -> Line | Levels:
+        if self.step is None:
+            return Line(self.low, self.high, self.log)
+        return Ranks(self._count)
+
+    @property
+    def kind(self) -> str:
+        return "continuous" if self.step is None else "ordered"
+
+    def validate(self, value: object, name: str = "value") -> float:
+        number = _widened(value)
+        if not (_is_real(number) and self._contains(number, _rounding(value))):
+            within = f"[{self.low!r}, {self.high!r}]"
+            raise SpaceError(f"{name}: must be a number in {within}, got {value!r}")
+        inside = min(max(float(number), self.low), self.high)
+        return inside if self.step is None else self._value(self._index(inside))
+
+    def _contains(self, value: Any, rounding: float) -> bool:
+        # What a caller computed may miss a bound by rounding; on a log scale a small bound is
+        # small in its own right, so the slack is relative to the bound and not to the range.
+        below = BOUND_TOLERANCE * (self.low if self.log else self.high - self.low)
+        above = BOUND_TOLERANCE * (self.high if self.log else self.high - self.low)
+        below, above = below + rounding * abs(self.low), above + rounding * abs(self.high)
+        return bool(self.low - below <= value <= self.high + above)
+
+    def _value(self, k: int) -> float:
+        return float(_exact(self.low) + k * _exact(self.step))
+
+    def _index(self, value: float) -> int:
+        return round((_exact(value) - _exact(self.low)) / _exact(self.step))
+
+    def __repr__(self) -> str:
+        step = "" if self.step is None else f", step={self.step!r}"
+        return f"Float({self.low!r}, {self.high!r}{', log=True' if self.log else ''}{step})"
+
+
+@dataclass(frozen=True, repr=False)
+class Int(Parameter):
+    """An integer in [low, high], linear or logarithmic; rounding happens in its own units."""
+
+    low: int
+    high: int
+    log: bool = False
+    kind = "ordered"
+
+    def __post_init__(self) -> None:
+        low, high = _whole("Int", "low", self.low), _whole("Int", "high", self.high)
+        _check_flag("Int", "log", self.log)
+        _set(self, low=low, high=high)
+        if not low <= high:
+            raise SpaceError(f"Int: need low <= high, got low={low}, high={high}")
+        if self.log and low < 1:
+            raise SpaceError(f"Int: log=True needs low >= 1, got low={low}")
+        if self.log and high > MAX_LOG_INT:
+            raise SpaceError(f"Int: log=True needs high <= {MAX_LOG_INT}, got high={high}")
+        _check_count("Int", high - low + 1)
+
+    @cached_property
+    def scale(self) -> Levels:
+        count = self.high - self.low + 1
+        return LogRanks(self.low, count) if self.log and count > 1 else Ranks(count)
+
+    def validate(self, value: object, name: str = "value") -> int:
+        whole = _whole(name, "", value)
+        if not self.low <= whole <= self.high:
+            raise SpaceError(f"{name}: must be in [{self.low}, {self.high}], got {value!r}")
+        return whole
+
+    def _value(self, k: int) -> int:
+        return self.low + k
+
+    def _index(self, value: int) -> int:
+        return value - self.low
+
+    def __repr__(self) -> str:
+        return f"Int({self.low}, {self.high}{', log=True' if self.log else ''})"
+
+
+class _Listed(Parameter):
+    """A parameter whose values are written out. True and 1 are two values; 1 and 1.0 are one."""
+
+    @property
+    @abstractmethod
+    def _items(self) -> tuple[Scalar, ...]: ...
+
+    @cached_property
+    def _ranks(self) -> dict[tuple[bool, Scalar], int]:
+        return {_key(item): k for k, item in enumerate(self._items)}
+
+    def validate(self, value: object, name: str = "value") -> Scalar:
+        rank = self._ranks.get(_key(_native(value))) if _is_scalar(value) else None
+        if rank is None:
+            raise SpaceError(f"{name}: must be one of {_shortened(self._items)}, got {value!r}")
+        return self._items[rank]
+
+    def _value(self, k: int) -> Scalar:
+        return self._items[k]
+
+    def _index(self, value: Scalar) -> int:
+        return self._ranks[_key(value)]
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and tuple(self._ranks) == tuple(other._ranks)
+
+    def __hash__(self) -> int:
+        return hash((type(self), tuple(self._ranks)))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({list(self._items)!r})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Categorical(_Listed):
+    """One of several choices without an order: JSON scalars, all distinct."""
+
+    choices: Sequence[Scalar]
+    kind = "categorical"
+
+    def __post_init__(self) -> None:
+        _set(self, choices=_distinct("Categorical", "choices", self.choices))
+
+    @property
+    def _items(self) -> tuple[Scalar, ...]:
+        return tuple(self.choices)
+
+    @cached_property
+    def scale(self) -> Levels:
+        return Bins(len(self.choices))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ordinal(_Listed):
+    """One of several values in the order given, at equal distances: JSON scalars, all distinct."""
+
+    values: Sequence[Scalar]
+    kind = "ordered"
+
+    def __post_init__(self) -> None:
+        _set(self, values=_distinct("Ordinal", "values", self.values))
+
+    @property
+    def _items(self) -> tuple[Scalar, ...]:
+        return tuple(self.values)
+
+    @cached_property
+    def scale(self) -> Levels:
+        return Ranks(len(self.values))
+
+
+_TYPES: Mapping[str, type[Parameter]] = {
+    "float": Float,
+    "int": Int,
+    "categorical": Categorical,
+    "ordinal": Ordinal,
+}
+
+
+def parameter_from_json(entry: object) -> tuple[str, Parameter]:
+    """The name and the parameter of one entry of a space's JSON."""
+    if not (isinstance(entry, Mapping) and isinstance(entry.get("name"), str)):
+        raise SpaceError(f"Space: a parameter must have a name, got {entry!r}")
+    name, type_name = entry["name"], str(entry.get("type"))
+    if type_name not in _TYPES:
+        raise SpaceError(f"{name}: type must be one of {quoted(_TYPES)}, got {type_name!r}")
+    given = {k: v for k, v in entry.items() if k not in ("name", "type")}
+    known = _arguments(_TYPES[type_name])
+    if unknown := [k for k in given if k not in known]:
+        raise SpaceError(f"{name}: a {type_name} has no {quoted(unknown)}")
+    if missing := [k for k, needed in known.items() if needed and k not in given]:
+        raise SpaceError(f"{name}: a {type_name} needs {quoted(missing)}, got {dict(entry)!r}")
+    try:
+        return name, _TYPES[type_name](**given)
+    except SpaceError as error:
+        raise SpaceError(f"{name}: {error}") from error
+
+
+# Checks and small helpers
+
+
+def _is_real(value: object) -> TypeGuard[float]:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_scalar(value: object) -> bool:
+    return value is None or isinstance(value, str | np.bool_ | Integral | float | np.floating)
+
+
+def _widened(value: object) -> object:
+    """In double precision: beside a narrow number, numpy would narrow the bounds to infinity."""
+    return float(value) if isinstance(value, np.floating) else value
+
+
+def _rounding(value: object) -> float:
+    """The relative error of a number by its type; a double's own counts for nothing here."""
+    return float(np.finfo(type(value)).eps) if isinstance(value, np.floating) else 0.0
+
+
+def _finite(owner: str, field: str, value: object) -> float:
+    value = _widened(value)
+    # A comparison, because math.isfinite fails on integers that no double can hold.
+    if not (_is_real(value) and abs(value) <= sys.float_info.max):
+        raise SpaceError(f"{owner}: {field} must be a finite number, got {value!r}")
+    return float(value)
+
+
+def _whole(owner: str, field: str, value: object) -> int:
+    value = _widened(value)
+    if _is_real(value):
+        if isinstance(value, Integral):
+            return int(value)
+        if abs(value) <= sys.float_info.max and value == int(value):
+            return int(value)
+    raise SpaceError(f"{owner}: {field}{' ' if field else ''}must be an integer, got {value!r}")
+
+
+def _check_flag(owner: str, field: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise SpaceError(f"{owner}: {field} must be True or False, got {value!r}")
+
+
+def _check_count(owner: str, count: int) -> None:
+    if count > MAX_LEVELS:
+        raise SpaceError(f"{owner}: {count} levels are more than {MAX_LEVELS}")
+
+
+def _distinct(owner: str, field: str, values: object) -> tuple[Scalar, ...]:
+    # A set has no order, hence no stable encoding; a string is a list of letters by accident.
+    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
+        raise SpaceError(f"{owner}: {field} must be a non-empty list, got {values!r}")
+    for value in map(_widened, values):
+        if not _is_scalar(value) or (_is_real(value) and not abs(value) <= sys.float_info.max):
+            kinds = "a string, a finite number, a bool or None"
+            raise SpaceError(f"{owner}: each of {field} must be {kinds}, got {value!r}")
+        if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise SpaceError(f"{owner}: {value!r} of {field} can't be written: half a character")
+    natives = tuple(_native(value) for value in values)
+    if len({_key(v) for v in natives}) < len(natives):
+        raise SpaceError(f"{owner}: {field} must be distinct, got {list(natives)!r}")
+    return natives
+
+
+def _native(value: Any) -> Scalar:
+    """A scalar as plain Python has it, without numpy's types or a subclass."""
+    if value is None or isinstance(value, bool | np.bool_):
+        return None if value is None else bool(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+def _key(value: Scalar) -> tuple[bool, Scalar]:
+    """Python says True == 1; as choices they are different things."""
+    return isinstance(value, bool), value
+
+
+def _exact(value: float | None) -> Fraction:
+    """The number that the user wrote: 0.1 is a tenth, so that 3 steps of it make 0.3."""
+    return Fraction(repr(value))
+
+
+def _arguments(kind: type[Parameter]) -> dict[str, bool]:
+    """The constructor's arguments, and whether each is needed."""
+    return {f.name: f.default is MISSING for f in fields(kind)}  # type: ignore[arg-type]
+
+
+def _set(owner: object, **values: object) -> None:
+    """Assign during the birth of a frozen object."""
+    for name, value in values.items():
+        object.__setattr__(owner, name, value)
+
+
+def quoted(names: Iterable[object]) -> str:
+    return ", ".join(repr(name) for name in names)
+
+
+def _shortened(items: Sequence[Scalar], most: int = 10) -> str:
+    shown = quoted(items[:most])
+    return f"[{shown}, … {len(items) - most} more]" if len(items) > most else f"[{shown}]"

@@ -1,0 +1,8 @@
+"""Studies that last: an Optimizer over a journal.
+
+The journal (`studies.journal`) needs SQLAlchemy, and is imported when a study is opened.
+"""
+
+from regretless.studies.study import Snapshot, Study, until_spent
+
+__all__ = ["Snapshot", "Study", "until_spent"]

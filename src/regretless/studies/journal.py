@@ -1,0 +1,416 @@
+"""An append-only log of events in one SQL table: SQLite (WAL) by default, PostgreSQL by URL.
+
+An event is one row. Within a study events are numbered 1, 2, 3, … without gaps, in the order in
+which they were committed; rows are added, never changed. What `append` has returned is on disk.
+
+Writers take turns under a lock of the database (SQLite: its write lock; PostgreSQL: an advisory
+lock per study), held for the milliseconds of one append and never while anybody computes. Every
+event has a key that is unique in its study: an append that has to be repeated, because the
+connection broke before the answer came, finds its key and is not doubled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import count
+from math import isfinite
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from regretless.errors import ConfigError, DataError, MissingExtraError, StorageError
+from regretless.studies.database import (
+    ATTEMPTS,
+    EVENTS,
+    HEADER,
+    SCHEMA_VERSION,
+    Backend,
+    CorruptJournalError,
+    has_table,
+    now,
+)
+from regretless.studies.storage import backend_of
+
+try:
+    import sqlalchemy as sa
+    from sqlalchemy.exc import DBAPIError
+    from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+except ModuleNotFoundError as error:
+    raise MissingExtraError("studies", "sqlalchemy") from error
+
+__all__ = ["CorruptJournalError", "Event", "Journal", "StaleError", "StudyInfo"]
+
+EVENT_VERSION = 1  # the newest form of a body; every older one stays readable
+MAX_BODY = 4 * 2**20  # characters of JSON; a decision takes about a thousand
+MAX_NAME = 200
+
+# Built once: that takes as long as to run them.
+_STUDY = EVENTS.c.study == sa.bindparam("study")
+_LAST = sa.select(sa.func.max(EVENTS.c.seq)).where(_STUDY)
+_KEY = sa.select(EVENTS).where(_STUDY, EVENTS.c.key == sa.bindparam("key"))
+_TAIL = sa.select(EVENTS).where(_STUDY, EVENTS.c.seq >= sa.bindparam("after"))
+_TAIL = _TAIL.order_by(EVENTS.c.seq)
+_INSERT = sa.insert(EVENTS)
+
+T = TypeVar("T")
+Check = Callable[[list["Event"]], None]
+
+
+class StaleError(StorageError):
+    """Somebody else wrote in the meantime: read the new events and decide again."""
+
+    http_status = 409
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the log. `time` is the writer's clock; the order is that of `seq`."""
+
+    study: str
+    seq: int
+    time: datetime
+    kind: str
+    version: int
+    body: dict[str, Any]
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class StudyInfo:
+    """A study of a journal: how many events it has, and when its first and last were written."""
+
+    name: str
+    events: int
+    first: datetime
+    last: datetime
+
+
+class Journal:
+    """The events of any number of studies. Threads may share it, and so may forked processes."""
+
+    def __init__(self, backend: Backend, read_only: bool) -> None:
+        """Use `Journal.open`."""
+        self._backend = backend
+        self._read_only = read_only
+        self._engine = backend.engine(read_only)
+        self._closed = False
+        _journals.add(self)
+
+    @classmethod
+    def open(cls, url: str | Path, *, create: bool = True, read_only: bool = False) -> Self:
+        """Open a file (a path or `sqlite:///path`) or a database (`postgresql://user@host/name`).
+
+        What is there is checked and never replaced; `create` makes a journal where there is none.
+        """
+        backend = backend_of(url)
+        create = create and not read_only
+        backend.prepare(create)
+        journal = cls(backend, read_only)
+        try:
+            journal._run(lambda conn: journal._recognise(conn, create))
+            journal._run(lambda conn: backend.settle(conn, read_only))
+        except BaseException:
+            journal.close()
+            raise
+        return journal
+
+    def close(self) -> None:
+        """Let go of the database; calling it again is fine."""
+        self._closed = True
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Journal({self.label!r})"
+
+    @property
+    def label(self) -> str:
+        """Where it is: the file, or the server and database; never the user or password."""
+        return self._backend.label
+
+    def append(
+        self,
+        study: str,
+        kind: str,
+        body: dict[str, Any],
+        *,
+        key: str | None = None,
+        expected_seq: int | None = None,
+    ) -> Event:
+        """Add an event and return it once it is on disk.
+
+        A `key` that the study already has returns the event first stored with it, whatever its
+        body: compare if it matters. With `expected_seq` the event gets that number, or StaleError.
+        """
+
+        def guard(conn: sa.Connection, last: int) -> None:
+            if expected_seq not in (None, last + 1):
+                raise StaleError(
+                    f"{self.label}: study {study!r}: event {expected_seq} was to be next, "
+                    f"but {last + 1} is"
+                )
+
+        return self._append(study, kind, body, key, guard)
+
+    def append_if(
+        self,
+        study: str,
+        kind: str,
+        body: dict[str, Any],
+        check: Check,
+        *,
+        after: int | Event,
+        key: str | None = None,
+    ) -> Event:
+        """Add an event unless `check` objects to what others wrote since event `after`.
+
+        `check` gets these events while nobody else can write, and raises to refuse; no event may
+        then slip in between. Keep it short and free of side effects: after a broken connection it
+        is called again. A known `key` returns its event without a check.
+        """
+
+        def guard(conn: sa.Connection, last: int) -> None:
+            check(self._tail(conn, study, after))
+
+        return self._append(study, kind, body, key, guard)
+
+    @staticmethod
+    def check_key(key: str) -> None:
+        """Refuse now what `append` would refuse."""
+        _check_name("key", key)
+
+    def read(self, study: str, after: int | Event = 0, limit: int | None = None) -> list[Event]:
+        """The events after `after`, in order; a gap in the numbers is an error.
+
+        With an Event and not only its number it must still be that very one.
+        """
+        _check_name("study", study)
+        return self._run(lambda conn: self._tail(conn, study, after, limit))
+
+    def last_seq(self, study: str) -> int:
+        """The number of the study's last event; 0 if it has none."""
+        _check_name("study", study)
+        return self._run(lambda conn: self._last(conn, study))
+
+    def studies(self) -> list[StudyInfo]:
+        """Every study, by name."""
+        # From the primary key and two rows a study: a page that lists them asks every few seconds.
+        name, seq = EVENTS.c.study, EVENTS.c.seq
+        range_of = sa.select(name, sa.func.min(seq).label("low"), sa.func.max(seq).label("high"))
+        ends = range_of.where(name != "").group_by(name).subquery()
+        first, last = EVENTS.alias(), EVENTS.alias()
+        query = (
+            sa.select(ends.c.study, ends.c.high, first.c.time, last.c.time)
+            .join(first, (first.c.study == ends.c.study) & (first.c.seq == ends.c.low))
+            .join(last, (last.c.study == ends.c.study) & (last.c.seq == ends.c.high))
+        )
+        rows = self._run(lambda conn: conn.execute(query).all())
+        try:
+            infos = [StudyInfo(n, k, _time(begun), _time(ended)) for n, k, begun, ended in rows]
+        except (TypeError, ValueError) as error:
+            raise CorruptJournalError(f"{self.label}: {error}") from error
+        return sorted(infos, key=lambda info: info.name)
+
+    def turn(self, study: str) -> AbstractContextManager[None]:
+        """Wait until no other process is in its turn of this study, but not for ever.
+
+        For those who compute before they append: of several at once, all but the first would
+        compute in vain. It spares work and guards nothing; that is what `append_if` does.
+        """
+        return self._backend.turn(self._engine, study)
+
+    def corrupt(self, study: str, seq: int, what: str) -> CorruptJournalError:
+        """The error for an event that makes no sense: says where it is. Raise it."""
+        return CorruptJournalError(f"{self.label}: study {study!r}, event {seq}: {what}")
+
+    # -- one connection, one transaction ------------------------------------------------------
+
+    def _run(self, work: Callable[[sa.Connection], T]) -> T:
+        """Do `work` in a transaction, again if a pooled connection has died or all were busy."""
+        if self._closed:
+            raise StorageError(f"{self.label}: the journal is closed")
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                with self._engine.connect() as conn:
+                    result = work(conn)
+                    conn.commit()
+                    return result
+            except PoolTimeoutError as error:
+                raise StorageError(f"{self.label}: too many threads at once: {error}") from error
+            except DBAPIError as error:
+                if attempt == ATTEMPTS or not self._backend.is_transient(error):
+                    raise self._backend.explain(error) from error
+                time.sleep(0.01 * 4**attempt)
+
+    def _recognise(self, conn: sa.Connection, create: bool) -> None:
+        """Check that the table is a journal that we can read; make it where there is none."""
+        if not has_table(conn):
+            self._backend.missing(conn, create)
+        found = {column["name"] for column in sa.inspect(conn).get_columns(EVENTS.name)}
+        if found != set(EVENTS.c.keys()):
+            raise CorruptJournalError(
+                f"{self.label}: the table {EVENTS.name} is not a regretless journal: "
+                f"it has the columns {', '.join(sorted(found))}"
+            )
+        header = conn.execute(_TAIL, {"study": "", "after": 0}).first()
+        if header is None or header.kind != HEADER["kind"]:
+            raise CorruptJournalError(
+                f"{self.label}: the table {EVENTS.name} is not a regretless journal: no header row"
+            )
+        if header.version != SCHEMA_VERSION:
+            raise CorruptJournalError(
+                f"{self.label}: a journal of schema version {header.version}; this release of "
+                f"regretless reads version {SCHEMA_VERSION}: upgrade it"
+            )
+
+    def _append(
+        self,
+        study: str,
+        kind: str,
+        body: dict[str, Any],
+        key: str | None,
+        guard: Callable[[sa.Connection, int], None],
+    ) -> Event:
+        if self._read_only:
+            raise StorageError(f"{self.label}: opened read-only: nothing can be appended")
+        _check_name("study", study)
+        _check_name("kind", kind)
+        if key is not None:
+            self.check_key(key)
+        text = _dump(kind, body)
+        name = key or uuid.uuid4().hex
+
+        def work(conn: sa.Connection) -> Event:
+            self._backend.lock(conn, study)
+            if known := conn.execute(_KEY, {"study": study, "key": name}).first():
+                return self._event(known)
+            last = self._last(conn, study)
+            guard(conn, last)
+            row = (study, last + 1, now(), kind, EVENT_VERSION, text, name)
+            conn.execute(_INSERT, dict(zip(EVENTS.c.keys(), row, strict=True)))
+            return self._event(row)
+
+        return self._run(work)
+
+    def _last(self, conn: sa.Connection, study: str) -> int:
+        return conn.execute(_LAST, {"study": study}).scalar() or 0
+
+    def _tail(
+        self, conn: sa.Connection, study: str, after: int | Event, limit: int | None = None
+    ) -> list[Event]:
+        """The events after `after`.
+
+        Event `after` is fetched as well: if it is gone or another one, somebody restored an older
+        journal below us, and a state that already contains it must not go on.
+        """
+        start = after if isinstance(after, int) else after.seq
+        known = 1 if start > 0 else 0
+        query = _TAIL if limit is None else _TAIL.limit(limit + known)
+        rows = conn.execute(query, {"study": study, "after": start}).all()
+        if known and not rows:
+            raise self.corrupt(study, start, "missing, although it was read before")
+        for seq, row in zip(count(max(start, 1)), rows, strict=False):
+            if row.seq != seq:
+                raise self.corrupt(study, seq, f"missing; the next one is {row.seq}")
+        if isinstance(after, Event) and self._event(rows[0]) != after:
+            raise self.corrupt(study, start, "not the one that was read before")
+        return [self._event(row) for row in rows[known:]]
+
+    def _event(self, row: Sequence[Any]) -> Event:
+        study, seq, when, kind, version, body, key = row
+        if not isinstance(version, int) or not 1 <= version <= EVENT_VERSION:
+            raise self.corrupt(
+                study,
+                seq,
+                f"version {version!r} of {kind!r}; this release of regretless reads up to "
+                f"version {EVENT_VERSION}: upgrade it",
+            )
+        try:
+            return Event(study, seq, _time(when), kind, version, _load(body), key)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise self.corrupt(study, seq, f"{kind!r} is not valid: {error}") from error
+
+
+# -- values -----------------------------------------------------------------------------------
+
+
+def _time(text: str) -> datetime:
+    when = datetime.fromisoformat(text)
+    if when.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone")
+    return when.astimezone(UTC)
+
+
+def _check_name(what: str, name: object) -> None:
+    if not (isinstance(name, str) and 0 < len(name) <= MAX_NAME and name.isprintable()):
+        shown = repr(name[:50] if isinstance(name, str) else name)
+        raise ConfigError(f"{what}: need 1 to {MAX_NAME} printable characters, got {shown}")
+
+
+def _dump(kind: str, body: dict[str, Any]) -> str:
+    try:
+        text = _ENCODER.encode(body)
+        same = _load(text) == body
+    except (TypeError, ValueError, RecursionError) as error:
+        raise DataError(f"the body of {kind!r} cannot be JSON: {error}") from error
+    if not same:
+        raise DataError(f"the body of {kind!r} would not return from JSON as it is: {body!r:.200}")
+    if len(text) > MAX_BODY:
+        raise DataError(f"the body of {kind!r} has {len(text)} characters; at most {MAX_BODY}")
+    return text
+
+
+def _load(text: str) -> dict[str, Any]:
+    body = _DECODER.decode(text)
+    if not isinstance(body, dict):
+        raise ValueError("not an object")
+    return body
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"{text} is not a finite number")
+    return value
+
+
+# Strict both ways; one of each, because `json.loads` with options builds a decoder per call.
+_DECODER = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
+_ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+
+
+# -- forks ------------------------------------------------------------------------------------
+
+_journals: weakref.WeakSet[Journal] = weakref.WeakSet()
+
+
+def _hang_up() -> None:
+    """Leave no connection open across a fork: two processes on one socket mix up their answers,
+    and SQLite's file locks do not follow into the child. Both processes reconnect when they need
+    to. (A call that another thread is in the middle of is not covered.)"""
+    for journal in list(_journals):
+        journal._engine.dispose()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_hang_up)

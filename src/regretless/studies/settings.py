@@ -1,0 +1,87 @@
+"""The settings of a study: are those that somebody opens it with the ones it was created with?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from regretless._internal.validate import without_numpy
+from regretless.engine import Optimizer
+from regretless.errors import ConfigError
+from regretless.policies import POLICIES, Policy
+
+if TYPE_CHECKING:  # the journal needs SQLAlchemy
+    from regretless.studies.journal import Event
+
+
+def through_json(value: Any) -> Any:
+    """As it will be read again."""
+    return json.loads(json.dumps(value, allow_nan=False, default=without_numpy))
+
+
+def policy_of_ones_own(created: Event, given: object) -> Policy | None:
+    """The given policy, where the study was created with one that has no name here."""
+    stored = created.body.get("policy")
+    if not isinstance(stored, Mapping) or stored.get("name") in POLICIES:
+        return None
+    if not isinstance(given, Policy):
+        raise ConfigError(
+            f"study {created.study!r} was created with a policy of your own,"
+            f" {stored.get('name')!r}: hand an instance of it to open"
+        )
+    return given
+
+
+def differences(
+    created: Mapping[str, Any], optimizer: Optimizer, given: Mapping[str, Any]
+) -> list[str]:
+    """What was given and is not what the study was created with, for a person to read."""
+    if not given:
+        return []
+    # Through the optimiser, because an older release may have written fewer settings.
+    there = through_json(optimizer.spec())
+    if created["policy"]["name"] not in POLICIES:
+        there["policy"] = created["policy"]
+    settings = {"space": optimizer.space, "budget": optimizer.budget, **given}
+    here = through_json(Optimizer(**settings).spec())
+    if "tail" not in created.get("model", {}):  # older than this setting, which it does without
+        here["model"]["tail"] = there["model"]["tail"]
+    out = []
+    for key in (key for key in given if not alike(here[key], there[key])):
+        if key == "space":
+            out += _space_differences(there[key], here[key])
+        elif key != "budget":
+            out.append(f"{key}: {there[key]!r} there, {here[key]!r} here")
+        elif here[key] != optimizer.budget:
+            out.append(f"budget: {optimizer.budget} there, {here[key]} here (see extend)")
+    return out
+
+
+def alike(here: object, there: object) -> bool:
+    """Also in their types, where Python says that True is 1: as choices they are two things."""
+    return here == there and _kinds(here) == _kinds(there)
+
+
+def _kinds(value: object) -> object:
+    """Where the truth values are."""
+    if isinstance(value, dict):
+        return {key: _kinds(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_kinds(each) for each in value]
+    return isinstance(value, bool)
+
+
+def _space_differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    old, new = ({p["name"]: p for p in space["parameters"]} for space in (there, here))
+    out = [f"space: {name!r} only there" for name in old if name not in new]
+    out += [f"space: {name!r} only here" for name in new if name not in old]
+    for name in (name for name in old if name in new):
+        fields = sorted(
+            k for k in old[name] | new[name] if not alike(old[name].get(k), new[name].get(k))
+        )
+        out += [
+            f"space: {name}: {k} {old[name].get(k)!r} there, {new[name].get(k)!r} here"
+            for k in fields
+        ]
+    return out or [f"space: the order is {', '.join(old)} there, {', '.join(new)} here"]

@@ -51,7 +51,7 @@ for _ in sys.stdin:
 REPLAY = """
 import sys, time
 import regretless as rl
-import regretless.journal
+import regretless.studies.journal
 start = time.perf_counter(), time.process_time()
 study = rl.Study.open(sys.argv[1], "replay")
 wall, cpu = time.perf_counter() - start[0], time.process_time() - start[1]

@@ -26,6 +26,14 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def set_patience(monkeypatch: pytest.MonkeyPatch, name: str, seconds: float) -> None:
+    """How long both databases wait: `WAIT_SECONDS` for a writer, `TURN_SECONDS` for a turn."""
+    from regretless.studies import postgres, sqlite
+
+    for module in (postgres, sqlite):
+        monkeypatch.setattr(module, name, seconds)
+
+
 @dataclass(frozen=True)
 class PostgresServer:
     """A cluster of our own, on a free port of the loopback."""

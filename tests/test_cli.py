@@ -195,7 +195,7 @@ def test_tune_with_several_jobs(shell: Any, tmp_path: Path) -> None:
 def test_a_failing_objective_is_shown_and_its_trial_given_up(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(TASK)
     done = subprocess.run(
-        [sys.executable, "-m", "regretless.cli", "tune", "job.py:broken", "--budget", "4"],
+        [sys.executable, "-m", "regretless", "tune", "job.py:broken", "--budget", "4"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

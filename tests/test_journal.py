@@ -21,12 +21,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import PASSWORD, PostgresServer
+from conftest import PASSWORD, PostgresServer, set_patience
 from regretless.errors import ConfigError, DataError, StorageError
 
 sa = pytest.importorskip("sqlalchemy")
 
-from regretless.studies import database as databases  # noqa: E402
 from regretless.studies import journal as journal_module  # noqa: E402
 from regretless.studies.database import CorruptJournalError  # noqa: E402
 from regretless.studies.journal import Event, Journal, StaleError  # noqa: E402
@@ -204,7 +203,7 @@ def test_append_if_shows_what_is_new_and_may_refuse(journal: Journal) -> None:
 def test_waiting_for_another_writer_has_an_end(
     storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(databases, "WAIT_SECONDS", 0.1)
+    set_patience(monkeypatch, "WAIT_SECONDS", 0.1)
     with Journal.open(storage) as one, Journal.open(storage) as two:
         with one._engine.connect() as conn:
             one._backend.lock(conn, "s")
@@ -221,7 +220,7 @@ def test_waiting_for_another_writer_has_an_end(
 def test_a_writer_frozen_at_the_lock_is_dropped(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(databases, "WAIT_SECONDS", 0.2)
+    set_patience(monkeypatch, "WAIT_SECONDS", 0.2)
     calls: list[int] = []
     with Journal.open(postgres_url) as one, Journal.open(postgres_url) as two:
 
@@ -666,7 +665,7 @@ def test_the_password_is_in_no_message(postgres: PostgresServer, postgres_url: s
 
 
 def test_without_sqlalchemy_the_error_is_a_pip_line() -> None:
-    code = "import sys; sys.modules['sqlalchemy'] = None; import regretless.journal"
+    code = "import sys; sys.modules['sqlalchemy'] = None; import regretless.studies.journal"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "pip install 'regretless[studies]'" in done.stderr
 

@@ -238,7 +238,7 @@ CATEGORIES = rl.Space({name: rl.Categorical(LETTERS) for name in "abcde"})
 def test_finite_spaces_that_are_too_large_to_list(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("regretless.maximise._ENUMERATE_WORK", 0)
+    monkeypatch.setattr("regretless.search.pool._ENUMERATE_WORK", 0)
     space = FINITE[name]
     assert space.size is not None
     assert 3000 < space.size < 20_000
@@ -250,7 +250,7 @@ def test_finite_spaces_that_are_too_large_to_list(
 
 def test_choices_without_an_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing leads from one to the next here: a share of the searches may end in second place."""
-    monkeypatch.setattr("regretless.maximise._ENUMERATE_WORK", 0)
+    monkeypatch.setattr("regretless.search.pool._ENUMERATE_WORK", 0)
     gaps = []
     for seed in range(30):
         here = state(CATEGORIES, seed)

@@ -28,7 +28,7 @@ import numpy as np
 import pytest
 
 import regretless as rl
-from conftest import PASSWORD, PostgresServer
+from conftest import PASSWORD, PostgresServer, set_patience
 
 pytest.importorskip("sqlalchemy")
 
@@ -178,7 +178,7 @@ def test_overtaken_while_a_proposal_is_computed(
 ) -> None:
     """Two that computed the same number: the second one looks again."""
     propose = rl.Optimizer.propose
-    monkeypatch.setattr(databases, "TURN_SECONDS", 0.1)  # `study` holds the turn meanwhile
+    set_patience(monkeypatch, "TURN_SECONDS", 0.1)  # `study` holds the turn meanwhile
     with Study.open(storage, "s") as other:
         rivals: list[Callable[[], Any]] = [other.ask, lambda: other.extend(40)]
 
@@ -186,7 +186,7 @@ def test_overtaken_while_a_proposal_is_computed(
             event = propose(optimizer)
             if rivals:
                 monkeypatch.undo()
-                monkeypatch.setattr(databases, "TURN_SECONDS", 0.1)
+                set_patience(monkeypatch, "TURN_SECONDS", 0.1)
                 rivals.pop(0)()
                 monkeypatch.setattr(rl.Optimizer, "propose", propose_and_lose)
             return event
@@ -413,7 +413,7 @@ def test_two_at_once_with_the_same_key(
     study: Study, storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     propose = rl.Optimizer.propose
-    monkeypatch.setattr(databases, "TURN_SECONDS", 0.1)
+    set_patience(monkeypatch, "TURN_SECONDS", 0.1)
     with Study.open(storage, "s") as other:
         first = []
 
@@ -662,7 +662,7 @@ def test_a_forked_child_goes_on_with_it(study: Study) -> None:
 def test_whoever_freezes_in_his_turn_holds_nobody_up_for_long(
     storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(databases, "TURN_SECONDS", 0.3)
+    set_patience(monkeypatch, "TURN_SECONDS", 0.3)
     with Study.open(storage, "s", **SETTINGS) as study:
         with Journal.open(storage) as frozen, frozen.turn("s"):
             start = time.monotonic()
@@ -949,7 +949,7 @@ def sql(file: Path, statement: str) -> None:
 REPLAY = """
 import sys, time
 import regretless as rl
-from regretless.journal import Journal
+from regretless.studies.journal import Journal
 start = time.process_time()
 with rl.Study.open(sys.argv[1], "s") as study:
     print(time.process_time() - start, study.observations)
@@ -1114,7 +1114,7 @@ sys.meta_path.insert(0, Slow())
 """
 FORK_WHILE_IMPORTING = """
 import os, sys, threading, time
-from regretless.study import Study
+from regretless import Study
 
 study = Study.open(sys.argv[1], "s")
 thread = threading.Thread(target=lambda: __import__("scipy.optimize"))

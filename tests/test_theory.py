@@ -492,7 +492,7 @@ def test_past_the_end_of_a_schedule_omega_goes_on_growing() -> None:
     used = []
     for trial in opt:
         opt.tell(trial, 0.1 * (trial.number % 3))
-        used.append(policy.omega(opt._situation().context))
+        used.append(policy.omega(opt._situation().inputs))
     assert used[0] == omega_n(0.5, 1.0, DELTA)  # one was asked for: gamma_1
     x = np.array([[trial.params["x"]] for trial in opt.trials])
     info = theory.mutual_information(kernel, x, 1.0)

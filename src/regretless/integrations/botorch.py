@@ -4,7 +4,7 @@
 
 With z = (mu - xi) / sigma, where xi is the best posterior mean at the points tried so far, log EI
 is log sigma + log h(z); and EI is at least the evaluation cost exactly where z >= t_m, for m
-evaluations left (`regretless.numerics.gate`).
+evaluations left (`regretless.improvement.gate`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _LogH(torch.autograd.Function):
 
 
 def _log_h_and_slope(z: Tensor) -> tuple[Tensor, Tensor]:
-    """As `regretless.numerics.log_h_and_slope`: three ranges, none of which cancels digits."""
+    """As `regretless.improvement.log_h_and_slope`: three ranges, none of which cancels digits."""
     near, x = z > -1.0, (-z).clamp(min=1.0)
     cdf = torch.special.ndtr(z)
     area = z * cdf + torch.exp(-0.5 * z * z - _LOG_SQRT_2PI)
@@ -350,7 +350,7 @@ def _same_point(
 ) -> Tensor | None:
     """The best close one of the tried points that the posterior can't tell from the candidate.
 
-    By the rule of `regretless.maximise.same_point`.
+    By the rule of `regretless.search.same_point`.
     """
     near = ((X_baseline - candidate).abs() <= _CLOSE * (bounds[1] - bounds[0])).all(dim=-1)
     tried = X_baseline[near]

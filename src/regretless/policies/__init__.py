@@ -1,6 +1,6 @@
 """Policies: what to try next."""
 
-from regretless.policies.base import Policy, PolicyInput
+from regretless.policies.base import Policy, PolicyInput, incumbent
 from regretless.policies.ei import AEI, EI, EIC, EINguyen
 from regretless.policies.ids import IDS
 from regretless.policies.scores import (
@@ -36,6 +36,7 @@ __all__ = [
     "PosteriorScore",
     "Random",
     "Score",
+    "incumbent",
     "make_policy",
     "upper_score",
 ]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless.policies import Score
-from regretless.search.candidates import Pool, best_apart
+from regretless.search.pool import Pool, best_apart
 from regretless.space import Space
 
 # Many climb a little, few climb on to the top: how many, strength of the barrier, iterations.

@@ -7,7 +7,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from regretless.search.ascent import climb
-from regretless.search.candidates import Pool
+from regretless.search.pool import Pool
 from regretless.space import Space
 
 # Points to move from, moves at random, rounds of neighbours, and the climb of what is continuous

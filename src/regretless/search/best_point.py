@@ -13,8 +13,8 @@ from numpy.random import Generator
 
 from regretless.policies import Candidates, Score
 from regretless.search.ascent import BRIEF, STAGES, climb
-from regretless.search.candidates import Found, Pool, around
 from regretless.search.discrete import hop
+from regretless.search.pool import Found, Pool, around
 from regretless.space import Space
 
 

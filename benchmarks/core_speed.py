@@ -33,6 +33,7 @@ from regretless.kernels import SE, Kernel, Matern
 from regretless.model import GP, Data, Hyper, Model
 from regretless.model.evidence import evidence
 from regretless.model.fit import fit
+from regretless.space import Float
 
 Array = NDArray[np.float64]
 Task = Callable[[], object]
@@ -151,7 +152,7 @@ def replicate_lines(many: int = 10_000, m: int = 100, d: int = 4) -> list[Line]:
         """The GP, and the most memory that building it and asking it took, in MB."""
         tracemalloc.start()
         gp = GP.of(Data.of(points, values), hyper)
-        gp.posterior(query)
+        gp.predict(query)
         peak = tracemalloc.get_traced_memory()[1] / 1e6
         tracemalloc.stop()
         return gp, peak
@@ -159,7 +160,7 @@ def replicate_lines(many: int = 10_000, m: int = 100, d: int = 4) -> list[Line]:
     few, few_mb = used(x, y[:m])
     lots, lots_mb = used(crowd, y)
     step_by_step = grown()
-    tasks = [lambda gp=gp: gp.posterior(query) for gp in (few, lots, step_by_step)]
+    tasks = [lambda gp=gp: gp.predict(query) for gp in (few, lots, step_by_step)]
     base, at_once, one_by_one = fastest(150, *tasks)
     what = f"posterior at 512 points, {many} observations on {m}"
     unit = f"x that with {m} observations"
@@ -197,7 +198,7 @@ def fit_lines() -> list[Line]:
         x = rng.random((n, d))
         data = Data.of(x, np.sin(3 * x.sum(axis=1)) + 0.1 * rng.standard_normal(n))
         for name, model in (("default", Model()), ("paper", Model.paper())):
-            start = model.start(["continuous"] * d)
+            start = model.start([Float(0.0, 1.0)] * d)
             calls = fit(data, start, model).evaluations
             run = fastest(3, lambda data=data, start=start, model=model: fit(data, start, model))
             what = f"fit from scratch, {name} model, n = {n}, d = {d}"

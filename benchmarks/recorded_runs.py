@@ -112,6 +112,19 @@ def finite() -> Any:
     return rl.Space({"n": rl.Int(0, 12), "kind": rl.Categorical([True, 1, "x"])})
 
 
+def choices() -> Any:
+    """Several columns of choices, one of them frozen, between numbers."""
+    return rl.Space(
+        {
+            "first": rl.Categorical(["a", "b", "c"]),
+            "x": rl.Float(0.0, 1.0),
+            "second": rl.Categorical([1, 2, 3, 4]),
+            "frozen": rl.Categorical(["only"]),
+            "n": rl.Int(1, 9),
+        }
+    )
+
+
 def six() -> Any:
     return rl.Space({f"x{i}": rl.Float(0.0, 1.0) for i in range(6)})
 
@@ -271,6 +284,9 @@ def runs() -> dict[str, Callable[[], Trace]]:
     add("ids directed", one_by_one, plane(), 30, policy=rl.IDS(directed=True, payback=1), seed=19)
     for design in ("sobol", "lhs", "grid"):
         add(f"design {design}", one_by_one, mixed(), 24, design=design, seed=20, policy="eic")
+    for policy in ("ids", "eic", "gp-ts"):
+        add(f"choices {policy}", one_by_one, choices(), 24, policy=policy, seed=24)
+    add("choices late", late, choices(), 20, direction="minimize", seed=25)
     add("n0", one_by_one, mixed(), 24, n0=3, seed=21)
     for kernel in ("se", "matern12", "matern32", "matern52"):
         add(f"kernel {kernel}", one_by_one, mixed(), 20, model=rl.Model(kernel=kernel), seed=22)

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from regretless.kernels import SE, Hamming, Kernel, Matern, Product
+from regretless.space import Categorical, Float
 
 Array = NDArray[np.float64]
 
+NUMBER, CHOICE = Float(0.0, 1.0), Categorical(["a", "b"])  # columns
 LAYOUTS = ("scattered", "one", "duplicates", "near-duplicates", "collinear", "corners", "grid")
 OUTCOMES = ("smooth", "noise", "constant", "zero", "outlier", "two values")
 
@@ -70,13 +72,13 @@ def hard_data(draw: st.DrawFn, largest: int = 300) -> tuple[Array, Array, list[s
     x[:, dim - choices :] = rng.integers(3, size=(len(x), choices)) / 2
     y = outcome(draw(st.sampled_from(OUTCOMES)), rng, x)
     y *= draw(st.sampled_from([1.0, 1e12, 1e-12, -1.0]))
-    return x, y, ["continuous"] * (dim - choices) + ["categorical"] * choices
+    return x, y, [NUMBER] * (dim - choices) + [CHOICE] * choices
 
 
 def kernel_for(name: str, kinds: list[str], scale: float) -> Kernel:
     """A kernel over columns of these kinds."""
-    choices = tuple(i for i, kind in enumerate(kinds) if kind == "categorical")
-    others = tuple(i for i, kind in enumerate(kinds) if kind != "categorical")
+    choices = tuple(i for i, kind in enumerate(kinds) if kind is CHOICE)
+    others = tuple(i for i, kind in enumerate(kinds) if kind is not CHOICE)
     parts: list[Kernel] = []
     if others:
         scales = (scale,) * len(others)

@@ -65,7 +65,7 @@ class DenseGP:
         solved = np.linalg.solve(self.cov, ones)
         return float(solved @ self.y / (solved @ ones + kappa / self.hyper.omega2))
 
-    def posterior(self, x: Array, z: Array | None = None) -> tuple[Array, Array]:
+    def predict(self, x: Array, z: Array | None = None) -> tuple[Array, Array]:
         """mu(x), and the covariance of f(x) and f(z), in the units of y."""
         k = self.hyper.kernel.gram
         omega2, z = self.hyper.omega2, x if z is None else z
@@ -98,7 +98,7 @@ class DenseGP:
             if not (np.array_equal(o.x, point) and (o.variance is not None) == known)
         ]
         gp = DenseGP(rest, self.hyper)
-        mu, var = gp.posterior(point[None, :])
+        mu, var = gp.predict(point[None, :])
         if self.hyper.mean_precision is None:
             return float(mu[0]), float(var[0, 0])
         k = self.hyper.omega2 * self.hyper.kernel.gram(point[None, :], gp.x)[0]

@@ -28,7 +28,7 @@ def situation(waiting: list[Array]) -> Situation:
 
 def best_point() -> Array:
     alone = situation([])
-    return np.asarray(alone.gp.data.x[alone.inputs.incumbent_row])
+    return np.asarray(alone.inputs.incumbent.x)
 
 
 @pytest.mark.parametrize("policy", ["ids", "eic", "gp-ts"])
@@ -59,7 +59,7 @@ def test_with_nothing_under_way_nothing_is_promised() -> None:
 
 def test_another_look_at_the_best_point_promises_no_better_one() -> None:
     here = situation([best_point()] * 3)
-    assert here.inputs.promised == pytest.approx(here.gp.at_data[0].max(), abs=1e-9)
+    assert here.inputs.promised == pytest.approx(here.posterior.at_data[0].max(), abs=1e-9)
 
 
 @pytest.mark.parametrize("count", [1, 4, 12])
@@ -71,17 +71,17 @@ def test_what_is_promised_is_the_best_mean_once_results_are_in(count: int) -> No
     looked_at = np.vstack([best_point(), *waiting])
     rng, best = np.random.default_rng(0), []
     for _ in range(400):
-        gp = here.gp
+        gp = here.posterior
         for x in waiting:
-            mu, sigma = gp.posterior(x[None, :])
+            mu, sigma = gp.predict(x[None, :])
             sd = np.sqrt((gp.omega * float(sigma[0])) ** 2 + gp.noise_sd**2)
             gp = gp.add(x, float(mu[0]) + sd * rng.standard_normal())
-        best.append(gp.posterior(looked_at)[0].max())
+        best.append(gp.predict(looked_at)[0].max())
     error = np.std(best) * np.sqrt(1 / 400 + 1 / 512)
     assert abs(here.inputs.promised - np.mean(best)) < 4 * error
-    assert here.inputs.promised >= here.gp.at_data[0].max() - 1e-9
+    assert here.inputs.promised >= here.posterior.at_data[0].max() - 1e-9
     if count == 12:  # some of so many will come out better than the best, as a rule
-        assert here.inputs.promised > here.gp.at_data[0].max() + 1e-3
+        assert here.inputs.promised > here.posterior.at_data[0].max() + 1e-3
 
 
 def test_improvement_counts_from_what_is_promised() -> None:

@@ -145,7 +145,7 @@ def test_grid_has_no_repeats_and_no_more_levels_than_there_are(space: Space, m: 
     for j, levels in enumerate(space.levels):
         used = len(np.unique(X[:, j]))
         assert used == m if levels is None else used <= min(m, len(levels))
-        if levels is not None and space.kinds[j] == "categorical":
+        if levels is not None and not space.ordered[j]:
             assert used == min(m, len(levels))
 
 

@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import regretless.model.fit as fitting
-from hard_cases import LAYOUTS, OUTCOMES, hard_data, layout, outcome, strict
+from hard_cases import CHOICE, LAYOUTS, NUMBER, OUTCOMES, hard_data, layout, outcome, strict
 from oracles import apart, slopes
+from regretless.defaults import NEWEST
 from regretless.errors import ConfigError
 from regretless.kernels import SE, Hamming, Kernel, Matern, Product, Radial, Rippled, Sum
 from regretless.model import GP, Data, Hyper, Model, NotPositiveDefinite
 from regretless.model.evidence import evidence, evidence_value
 from regretless.model.fit import Fit, fit, refit_due, widened
+from regretless.space import Ordinal
 
 Array = NDArray[np.float64]
 
@@ -43,7 +45,7 @@ def drawn(hyper: Hyper, x: Array, seed: int = 0) -> Array:
 def value_of(found: Fit, data: Data, model: Model) -> float:
     """The penalised log evidence at the end of a fit, written out again from the priors."""
     hyper = found.hyper
-    value = evidence(data, hyper, model.omega_prior, profile=False).value
+    value = evidence(data, hyper, model.signal_prior(NEWEST.fit), profile=False).value
     if model.method == "map":
         kernel = hyper.kernel
         assert isinstance(kernel, Radial)
@@ -68,7 +70,7 @@ def test_finds_the_parameters_behind_the_data(name: str, seed: int) -> None:
     kind = {"paper": SE, "default": Rippled}.get(name, Matern)
     truth = Hyper(kind((0.2, 1.0)), 0.02, 3.0)
     x = np.random.default_rng(seed).random((200, 2))
-    found = fit(Data.of(x, drawn(truth, x, seed)), model.start(["continuous"] * 2), model)
+    found = fit(Data.of(x, drawn(truth, x, seed)), model.start([NUMBER] * 2), model)
     assert found.ok
     assert found.message == ""
     short, long = found.hyper.kernel.lengthscales  # type: ignore[attr-defined]
@@ -84,7 +86,7 @@ def test_an_input_that_does_nothing_gets_a_long_scale() -> None:
     x = rng.random((80, 3))
     y = np.sin(6 * x[:, 0]) + 0.05 * rng.standard_normal(80)
     for model in (Model.paper(), Model()):
-        scales = fit(Data.of(x, y), model.start(["continuous"] * 3), model).hyper.kernel
+        scales = fit(Data.of(x, y), model.start([NUMBER] * 3), model).hyper.kernel
         first, *others = scales.lengthscales  # type: ignore[attr-defined]
         assert min(others) > 2.5 * first
 
@@ -95,7 +97,7 @@ def test_choices_that_matter_get_a_large_weight() -> None:
     y = np.sin(5 * x[:, 0]) + np.array([-2.0, 0.0, 2.0])[(2 * x[:, 1]).astype(int)]
     y += 0.1 * rng.standard_normal(90)
     model = Model()
-    found = fit(Data.of(x, y), model.start(["continuous", "categorical", "categorical"]), model)
+    found = fit(Data.of(x, y), model.start([NUMBER, CHOICE, CHOICE]), model)
     radial, hamming = found.hyper.kernel.parts  # type: ignore[attr-defined]
     assert isinstance(radial, Rippled)
     assert isinstance(hamming, Hamming)
@@ -108,7 +110,7 @@ def test_replicates_tell_the_noise() -> None:
     x = np.repeat(points, 30, axis=0)
     y = 5 * np.sin(9 * points.sum(axis=1)).repeat(30) + 0.7 * rng.standard_normal(450)
     for model in (Model.paper(), Model()):
-        found = fit(Data.of(x, y), model.start(["continuous"] * 2), model)
+        found = fit(Data.of(x, y), model.start([NUMBER] * 2), model)
         assert abs(GP.of(Data.of(x, y), found.hyper).noise_sd - 0.7) <= 0.07
 
 
@@ -120,7 +122,7 @@ def test_ends_at_the_top_of_what_it_says_it_climbs(name: str) -> None:
     x = rng.random((40, 2))
     y = np.sin(5 * x[:, 0]) + x[:, 1] + 0.2 * rng.standard_normal(40)
     data = Data.of(x, y)
-    found = fit(data, model.start(["continuous"] * 2), model)
+    found = fit(data, model.start([NUMBER] * 2), model)
     assert isclose(found.value, value_of(found, data, model), rel_tol=1e-8)
     hyper = found.hyper
     best = np.array([*hyper.kernel.theta, log(hyper.lam2), log(hyper.omega2)])
@@ -143,7 +145,7 @@ def test_a_ripple_is_seen_where_there_is_one_and_not_made_of_noise() -> None:
     ripple = 0.5 * np.sin(25 * x).prod(axis=1)
 
     def share(y: Array) -> float:
-        found = fit(Data.of(x, y), Model().start(["continuous"] * 2), Model())
+        found = fit(Data.of(x, y), Model().start([NUMBER] * 2), Model())
         assert isinstance(found.hyper.kernel, Rippled)
         return found.hyper.kernel.share
 
@@ -169,7 +171,7 @@ def test_climbs_along_the_slope_of_its_objective(method: str, known: bool) -> No
     if known:
         data, _ = data.add(rng.random(3), 0.3, variance=0.1)
     model = Model(method=method, length_prior=(-0.3, 0.7), noise_prior=(-3.0, 1.5))  # type: ignore[arg-type]
-    start = model.start(["continuous", "continuous", "categorical"])
+    start = model.start([NUMBER, NUMBER, CHOICE])
     search = fitting._Search(data, start, model)
     p = search._vector(start) + rng.uniform(-0.5, 0.5, len(search.bounds))
     value, gradient = search._objective(p)
@@ -184,7 +186,7 @@ def test_maximum_likelihood_does_not_care_about_units(factor: float, mean: str) 
     rng = np.random.default_rng(7)
     x = rng.random((50, 2))
     y = np.sin(5 * x[:, 0]) * x[:, 1] + 0.1 * rng.standard_normal(50)
-    start = model.start(["continuous"] * 2)
+    start = model.start([NUMBER] * 2)
     one, other = (fit(Data.of(x, scale * y), start, model).hyper for scale in (1.0, factor))
     assert np.allclose(other.kernel.theta, one.kernel.theta, atol=1e-2)
     assert isclose(other.lam2, one.lam2, rel_tol=2e-2)
@@ -194,7 +196,7 @@ def test_maximum_likelihood_does_not_care_about_units(factor: float, mean: str) 
 def test_is_deterministic() -> None:
     rng = np.random.default_rng(8)
     data = Data.of(rng.random((30, 3)), rng.standard_normal(30))
-    start = Model().start(["continuous"] * 3)
+    start = Model().start([NUMBER] * 3)
     assert fit(data, start, Model()) == fit(data, start, Model())
 
 
@@ -215,7 +217,7 @@ SMOOTHER = Model(length_prior=(log(0.5), 1.0))
 @pytest.mark.parametrize("model", [Model.paper(), Model(method="ml"), SMOOTHER])
 def test_a_poor_optimum_is_left(model: Model) -> None:
     data = wiggles()
-    start = replace(model.start(["continuous"]), kernel=SE((30.0,)), lam2=100.0)
+    start = replace(model.start([NUMBER]), kernel=SE((30.0,)), lam2=100.0)
     search = fitting._Search(data, start, model)
     trap = search._clip(search._vector(start))
     stuck, value = search.descend(trap)
@@ -235,7 +237,7 @@ def test_is_about_as_good_as_many_random_starts(name: str, seed: int) -> None:
     rng = np.random.default_rng([10, seed])
     x = rng.random((30, 2))
     y = np.sin(7 * x[:, 0]) * np.cos(4 * x[:, 1]) + 0.1 * rng.standard_normal(30)
-    data, start = Data.of(x, y), model.start(["continuous"] * 2)
+    data, start = Data.of(x, y), model.start([NUMBER] * 2)
     found = fit(data, start, model)
     search = fitting._Search(data, start, model)
     lows, highs = [0.02, 0.02, 1e-4], [5.0, 5.0, 1.0]
@@ -257,7 +259,7 @@ def test_never_worse_than_where_it_started() -> None:
 
 def test_a_start_out_of_bounds_is_brought_inside() -> None:
     model = Model.paper()
-    start = replace(model.start(["continuous"]), kernel=SE((1e9,)), lam2=1e-30)
+    start = replace(model.start([NUMBER]), kernel=SE((1e9,)), lam2=1e-30)
     found = fit(wiggles(), start, model)
     assert found.ok
     assert 0.005 <= found.hyper.kernel.lengthscales[0] <= 100.0  # type: ignore[attr-defined]
@@ -282,12 +284,12 @@ def test_known_variances(name: str, scale: float) -> None:
         variance = scale**2 * float(rng.choice([0.01, 0.5]))
         noisy = float(value + sqrt(variance) * rng.standard_normal())
         data, _ = data.add(point, noisy, variance=variance)
-    found = fit(data, replace(model.start(["continuous"]), kernel=SE((0.5,))), model)
+    found = fit(data, replace(model.start([NUMBER]), kernel=SE((0.5,))), model)
     assert found.ok
     assert 0.13 <= found.hyper.kernel.lengthscales[0] <= 0.31  # type: ignore[attr-defined]
     assert scale / 4 <= sqrt(found.hyper.omega2) <= 4 * scale  # one draw tells little about it
     assert isclose(
-        evidence(data, found.hyper, model.omega_prior, profile=False).d_log_omega2,
+        evidence(data, found.hyper, model.signal_prior(NEWEST.fit), profile=False).d_log_omega2,
         0.0,
         abs_tol=0.02,
     )
@@ -303,7 +305,7 @@ def test_known_and_unknown_side_by_side() -> None:
             data, _ = data.add(point, clean + 0.02 * rng.standard_normal(), variance=0.02**2)
         else:
             data, _ = data.add(point, clean + 0.4 * rng.standard_normal())
-    found = fit(data, Model().start(["continuous"]), Model())
+    found = fit(data, Model().start([NUMBER]), Model())
     assert found.ok
     assert 0.28 <= GP.of(data, found.hyper).noise_sd <= 0.56
 
@@ -383,7 +385,7 @@ def test_fits_become_seldom(distinct: int) -> None:
 @pytest.mark.parametrize("name", list(MODELS))
 def test_nothing_to_fit_keeps_the_start_and_says_so(name: str, x: Array, y: Array) -> None:
     model = MODELS[name]
-    start = replace(model.start(["continuous"] * 2), lam2=0.123)
+    start = replace(model.start([NUMBER] * 2), lam2=0.123)
     with strict():
         found = fit(Data.of(x, y), start, model)
     assert not found.ok
@@ -407,7 +409,7 @@ def test_a_failed_fit_keeps_the_start_and_says_so(
     monkeypatch.setattr(
         fitting, "evidence_value", failing if trouble == "raises" else lambda *_: nan
     )
-    start = replace(Model().start(["continuous"]), lam2=0.123)
+    start = replace(Model().start([NUMBER]), lam2=0.123)
     found = fit(wiggles(), start, Model())
     assert not found.ok
     assert found.message == "the evidence could not be computed"
@@ -427,7 +429,7 @@ def test_one_region_that_fails_does_not_fail_the_fit(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(
         fitting, "evidence_value", lambda data, hyper, *rest: guarded(data, hyper, *rest).value
     )
-    found = fit(wiggles(), Model.paper().start(["continuous"]), Model.paper())
+    found = fit(wiggles(), Model.paper().start([NUMBER]), Model.paper())
     assert found.ok
     assert found.hyper.kernel.lengthscales[0] <= 0.12  # type: ignore[attr-defined]
 
@@ -438,10 +440,10 @@ def test_one_region_that_fails_does_not_fail_the_fit(monkeypatch: pytest.MonkeyP
 def test_the_papers_setting() -> None:
     model = Model.paper()
     assert (model.kernel, model.mean, model.method) == ("se", "zero", "ml")
-    assert model.mean_precision is None
-    assert model.omega_prior == (0.0, 0.0)
-    assert Model().mean_precision == 0.25
-    assert Model(method="ml").mean_precision == 0.0
+    assert model.start([NUMBER]).mean_precision is None
+    assert model.signal_prior(NEWEST.fit) == (0.0, 0.0)
+    assert Model().start([NUMBER]).mean_precision == 0.25
+    assert Model(method="ml").start([NUMBER]).mean_precision == 0.0
 
 
 @pytest.mark.parametrize(
@@ -455,16 +457,16 @@ def test_the_papers_setting() -> None:
     ],
 )
 def test_kernels_by_name(name: str, kind: Kernel) -> None:
-    assert Model(kernel=name).start(["continuous"] * 4).kernel == kind
+    assert Model(kernel=name).start([NUMBER] * 4).kernel == kind
 
 
 def test_kernels_by_the_kinds_of_columns() -> None:
-    mixed = Model().start(["continuous", "categorical", "ordinal"]).kernel
+    mixed = Model().start([NUMBER, CHOICE, Ordinal([1, 2])]).kernel
     assert isinstance(mixed, Product)
     assert [part.columns for part in mixed.parts] == [(0, 2), (1,)]  # type: ignore[attr-defined]
-    assert isinstance(Model().start(["categorical"] * 2).kernel, Hamming)
+    assert isinstance(Model().start([CHOICE] * 2).kernel, Hamming)
     own = Sum((SE((0.3,), (0,)), Hamming((1.0,), (1,))))
-    assert Model(kernel=own).start(["continuous", "categorical"]).kernel is own
+    assert Model(kernel=own).start([NUMBER, CHOICE]).kernel is own
 
 
 def test_an_own_kernel_can_be_fitted() -> None:
@@ -472,14 +474,14 @@ def test_an_own_kernel_can_be_fitted() -> None:
     x = np.column_stack([rng.random(40), rng.integers(2, size=40)])
     y = np.sin(6 * x[:, 0]) + x[:, 1] + 0.1 * rng.standard_normal(40)
     model = Model(kernel=Sum((SE((0.3,), (0,)), Hamming((1.0,), (1,)))))
-    found = fit(Data.of(x, y), model.start(["continuous", "categorical"]), model)
+    found = fit(Data.of(x, y), model.start([NUMBER, CHOICE]), model)
     assert found.ok
     assert isinstance(found.hyper.kernel, Sum)
 
 
 def test_fixed_parameters_are_not_fitted() -> None:
     model = Model.fixed(SE((0.3,)), lam2=0.2, omega2=4.0)
-    start = model.start(["continuous"])
+    start = model.start([NUMBER])
     assert start == Hyper(SE((0.3,)), 0.2, 4.0, None)
     found = fit(wiggles(), start, model)
     assert found.ok
@@ -544,8 +546,8 @@ def test_every_edge_by_name(arrangement: str, what: str) -> None:
     y = outcome(what, rng, x)
     for model in (Model.paper(), Model()):
         with strict():
-            found = fit(Data.of(x, y), model.start(["continuous"] * 2), model)
-            mu, sigma = GP.of(Data.of(x, y), found.hyper).posterior(x)
+            found = fit(Data.of(x, y), model.start([NUMBER] * 2), model)
+            mu, sigma = GP.of(Data.of(x, y), found.hyper).predict(x)
         assert found.ok == (len(np.unique(x, axis=0)) > 1 and what not in ("constant", "zero"))
         assert np.abs(mu).max() <= 3 * np.abs(y).max()
         assert ((sigma > 0.0) & (sigma <= 1.0)).all()
@@ -559,7 +561,7 @@ def test_three_hundred_points(dim: int, name: str) -> None:
     y = np.sin(4 * x[:, 0]) + 0.1 * rng.standard_normal(300)
     model, data = MODELS[name], Data.of(x, y)
     with strict():
-        found = fit(data, model.start(["continuous"] * dim), model)
+        found = fit(data, model.start([NUMBER] * dim), model)
         shares = GP.of(data, found.hyper).calibration()
     assert found.ok
     assert shares[0.95] >= 0.9
@@ -570,8 +572,8 @@ def test_three_hundred_points(dim: int, name: str) -> None:
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(hard_data(), st.sampled_from(list(MODELS)))
-@example((np.linspace(0, 1, 9)[:, None], np.eye(9)[4] * 1e6, ["continuous"]), "paper")
-@example((np.array([[0.5], [0.5 + 1e-12]]), np.array([1.0, 2.0]), ["continuous"]), "rough")
+@example((np.linspace(0, 1, 9)[:, None], np.eye(9)[4] * 1e6, [NUMBER]), "paper")
+@example((np.array([[0.5], [0.5 + 1e-12]]), np.array([1.0, 2.0]), [NUMBER]), "rough")
 def test_nothing_breaks_the_fit(case: tuple[Array, Array, list[str]], name: str) -> None:
     x, y, kinds = case
     model, data = MODELS[name], Data.of(x, y)
@@ -586,7 +588,7 @@ def test_nothing_breaks_the_fit(case: tuple[Array, Array, list[str]], name: str)
             assert np.isfinite(found.value)
             assert 1e-8 * (1 - 1e-9) <= hyper.lam2 <= 1e3 * (1 + 1e-9)
         gp = GP.of(data, hyper)
-        mu, sigma = gp.posterior(
+        mu, sigma = gp.predict(
             np.vstack([x[:10], np.random.default_rng(0).random((10, x.shape[1]))])
         )
         assert np.isfinite(mu).all()
@@ -606,7 +608,7 @@ def test_standard_errors_that_are_too_small_do_not_stop_the_search(understated: 
             y = float(f + 0.05 * rng.standard_normal())
             data, _ = data.add(point, y, variance=(0.05 / understated) ** 2)
     data = data.standardised(float(data.y.mean()), float(data.y.std()))
-    start = model.start(("continuous",) * 2)
+    start = model.start((NUMBER,) * 2)
     found = fit(data, start, model)
     free = fit(replace(data, constant=0.0), start, model)
     assert found.ok
@@ -649,6 +651,6 @@ def test_replicates_tell_the_noise_also_where_points_do_not_differ(name: str, po
     x = np.linspace(0.2, 0.8, points)[:, None]
     y = (draws - draws.mean()) / draws.std()
     data = Data.of(np.repeat(x, 40, axis=0), np.tile(y, points))
-    found = fit(data, MODELS[name].start(["continuous"]), MODELS[name])
+    found = fit(data, MODELS[name].start([NUMBER]), MODELS[name])
     assert found.ok
     assert found.hyper.lam2 * found.hyper.omega2 == pytest.approx(1.0, rel=0.2)

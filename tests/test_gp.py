@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hard_cases import hard_data, kernel_for, strict
+from hard_cases import NUMBER, hard_data, kernel_for, strict
 from oracles import DenseGP, Observation, apart, slopes
 from regretless.kernels import SE, Hamming, Kernel, Matern, Product
 from regretless.model import GP, Data, Hyper
@@ -52,17 +52,17 @@ def agree(gp: GP, dense: DenseGP, bar: float = 1e-8) -> None:
     rng = np.random.default_rng(1)
     x, z = rng.random((7, 3)), rng.random((5, 3))
     x[:, 2] = rng.integers(3, size=7) / 2
-    mu, sigma = gp.posterior(x)
-    mu_dense, cov_dense = dense.posterior(x)
+    mu, sigma = gp.predict(x)
+    mu_dense, cov_dense = dense.predict(x)
     assert isclose(gp.mean, dense.mean, rel_tol=bar, abs_tol=bar)
     assert apart(mu, mu_dense) <= bar
     assert apart(gp.omega * sigma, np.sqrt(np.diag(cov_dense))) <= bar
     assert apart(gp.hyper.omega2 * gp.covariance(x), cov_dense) <= bar
-    assert apart(gp.hyper.omega2 * gp.covariance(x, z), dense.posterior(x, z)[1]) <= bar
+    assert apart(gp.hyper.omega2 * gp.covariance(x, z), dense.predict(x, z)[1]) <= bar
     assert isclose(gp.log_evidence, dense.log_evidence(), rel_tol=bar)
     assert isclose(gp.information, dense.information(), rel_tol=bar)
     mu, sigma = gp.at_data
-    mu_dense, cov_dense = dense.posterior(gp.data.x)
+    mu_dense, cov_dense = dense.predict(gp.data.x)
     assert apart(mu, mu_dense) <= bar
     assert apart(gp.omega * sigma, np.sqrt(np.diag(cov_dense))) <= bar
 
@@ -166,8 +166,8 @@ def test_near_duplicates_after_replicates_do_not_wear_the_factor_unseen() -> Non
         assert not gp.factor.worn
     fresh = GP.of(gp.data, hyper)
     x = np.linspace(0, 1, 9)[:, None]
-    assert apart(gp.posterior(x)[0], fresh.posterior(x)[0]) <= 1e-8
-    assert apart(gp.posterior(x)[1], fresh.posterior(x)[1]) <= 1e-8
+    assert apart(gp.predict(x)[0], fresh.predict(x)[0]) <= 1e-8
+    assert apart(gp.predict(x)[1], fresh.predict(x)[1]) <= 1e-8
 
 
 def test_a_gp_is_not_disturbed_by_its_successors() -> None:
@@ -198,7 +198,7 @@ def test_a_gp_is_not_disturbed_by_its_successors() -> None:
 def test_the_prior(mean: float | None) -> None:
     gp = GP.of(Data.empty(3), Hyper(KERNELS["se"], 0.1, 4.0, mean))
     x = np.random.default_rng(0).random((5, 3))
-    mu, sigma, gradient = gp.posterior_vjp(x)
+    mu, sigma, gradient = gp.predict_vjp(x)
     assert not mu.any()
     assert (sigma == 1.0).all()
     assert not gradient(np.ones(5), np.ones(5)).any()
@@ -215,13 +215,13 @@ def test_one_observation() -> None:
     agree(GP.of(dense.collapsed(), dense.hyper), dense)
     flat = replace(dense.hyper, mean_precision=0.0)  # the mean is the observation
     gp = GP.of(dense.collapsed(), flat)
-    mu, _ = gp.posterior(np.random.default_rng(0).random((4, 3)))
+    mu, _ = gp.predict(np.random.default_rng(0).random((4, 3)))
     assert apart(mu, np.full(4, dense.y[0])) <= 1e-12
 
 
 def test_no_query_points() -> None:
     gp = GP.of(problem().collapsed(), problem().hyper)
-    mu, sigma = gp.posterior(np.zeros((0, 3)))
+    mu, sigma = gp.predict(np.zeros((0, 3)))
     assert mu.shape == sigma.shape == (0,)
     assert gp.covariance(np.zeros((0, 3))).shape == (0, 0)
 
@@ -240,16 +240,16 @@ def test_posterior_slopes(kernel: str, shifted: bool) -> None:
     x = rng.random((6, 3))
     x[:, 2] = rng.integers(3, size=6) / 2
     a, b = rng.standard_normal(6), rng.standard_normal(6)
-    mu, sigma, gradient = gp.posterior_vjp(x)
-    assert apart(mu, gp.posterior(x)[0]) <= 1e-12
-    assert apart(sigma, gp.posterior(x)[1]) <= 1e-12
+    mu, sigma, gradient = gp.predict_vjp(x)
+    assert apart(mu, gp.predict(x)[0]) <= 1e-12
+    assert apart(sigma, gp.predict(x)[1]) <= 1e-12
     columns = [0, 1] if kernel == "mixed" else [0, 1, 2]
     for q in range(6):
 
         def score(moved: Array, q: int = q) -> float:
             point = x[q].copy()
             point[columns] = moved
-            m, s = gp.posterior(point[None, :])
+            m, s = gp.predict(point[None, :])
             return float(a[q] * m[0] + b[q] * s[0])
 
         assert apart(gradient(a, b)[q, columns], slopes(score, x[q, columns], 1e-4)) <= 1e-7
@@ -295,7 +295,7 @@ def test_paths_have_the_posterior_mean_and_covariance(kernel: str, scale: float)
     x = np.vstack([rng.random((4, 3)), gp.data.x[:2]])
     x[:4, 2] = rng.integers(3, size=4) / 2
     draws = np.array([gp.sample_path(rng, 64, scale)(x) for _ in range(2000)])
-    mu, cov = dense.posterior(x)
+    mu, cov = dense.predict(x)
     centred = draws - mu
     assert (np.abs(centred.mean(axis=0)) <= 5 * draws.std(axis=0) / np.sqrt(len(draws))).all()
     products = centred[:, :, None] * centred[:, None, :]
@@ -509,10 +509,10 @@ def test_jitter_can_be_seen() -> None:
     grown = GP.of(Data.of(x[:1], np.ones(1)), hyper).add(x[1], 1.0)
     assert 0.0 < grown.factor.jitter <= 1e-12
     for trouble in (gp, grown):
-        mu, sigma = trouble.posterior(np.linspace(0, 1, 5)[:, None])
+        mu, sigma = trouble.predict(np.linspace(0, 1, 5)[:, None])
         assert np.isfinite(mu).all()
         assert (sigma > 0).all()
-        assert abs(trouble.posterior(x[:1])[0][0] - 1.0) <= 1e-2
+        assert abs(trouble.predict(x[:1])[0][0] - 1.0) <= 1e-2
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
@@ -523,7 +523,7 @@ def test_jitter_can_be_seen() -> None:
     st.sampled_from([1e-8, 1e-2, 1e3]),
     st.sampled_from(MEANS),
 )
-@example((np.array([[0.637]]), np.array([6.4e11]), ["continuous"]), "se", 0.005, 1e-8, 0.0)
+@example((np.array([[0.637]]), np.array([6.4e11]), [NUMBER]), "se", 0.005, 1e-8, 0.0)
 def test_nothing_breaks_the_posterior(
     case: tuple[Array, Array, list[str]],
     name: str,
@@ -540,7 +540,7 @@ def test_nothing_breaks_the_posterior(
         new = rng.random(x.shape[1])
         gp = gp.add(new, float(y[0])).add(x[0], float(y[0])).add(new, float(y[-1]))
         query = np.vstack([rng.random((5, x.shape[1])), gp.data.x[:5], gp.data.x[:1] + 1e-12])
-        mu, sigma, gradient = gp.posterior_vjp(query)
+        mu, sigma, gradient = gp.predict_vjp(query)
         assert np.isfinite(mu).all()
         assert (sigma > 0.0).all()
         assert (sigma <= 1.0).all()
@@ -587,7 +587,7 @@ def test_results_that_say_nothing_do_no_harm_at_their_points(sem: float) -> None
         data, _ = data.add(np.array([x]), 0.0, variance=sem**2)
     gp = GP.of(data, hyper)
     mu, sigma = gp.at_data
-    wanted = quiet.posterior(data.x)
+    wanted = quiet.predict(data.x)
     assert apart(mu, wanted[0]) < 1e-5
     assert apart(sigma, wanted[1]) < 1e-5
     path = gp.sample_path(np.random.default_rng(0), 64)
@@ -621,7 +621,7 @@ def test_a_result_that_says_nothing_brings_no_jitter_to_the_others(sem: float) -
     data, _ = data.add(np.array([0.33]), 0.0, variance=sem**2)
     gp = GP.of(data, Hyper(SE((0.3,)), 0.01, 1.0))
     assert 0.0 < gp.factor.jitter < 1e-8
-    mu, sigma = gp.posterior(np.array([[0.25]]))
+    mu, sigma = gp.predict(np.array([[0.25]]))
     assert abs(mu[0] - np.sin(1.5)) < 1e-5
     assert sigma[0] < 1e-5
 
@@ -635,4 +635,4 @@ def test_variances_beyond_all_bounds_count_as_the_bounds(variance: float) -> Non
         data, _ = data.add(np.array([0.7]), 1.0)
         for scale in (1e-90, 1.0, 1e90):
             gp = GP.of(data.standardised(0.0, scale), Hyper(SE((0.3,)), 0.01, 1.0))
-            assert np.isfinite(gp.posterior(np.array([[0.5], [0.6]]))).all()
+            assert np.isfinite(gp.predict(np.array([[0.5], [0.6]]))).all()

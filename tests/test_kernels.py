@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from oracles import apart, slopes
+from regretless.defaults import NEWEST
 from regretless.errors import ConfigError
 from regretless.kernels import SE, Hamming, Kernel, Matern, Product, Radial, Rippled, Sum
 from regretless.kernels.radial import _cos_and_sin
@@ -275,7 +276,9 @@ def test_rippled_is_a_sum_of_a_trend_and_a_ripple() -> None:
 
 def test_rippled_there_and_back_through_theta() -> None:
     kernel = Rippled(SCALES, CONTINUOUS, 0.3, 0.15)
-    assert kernel.roles == ("length",) * 3 + ("odds", "ratio")
+    rules = NEWEST.fit.priors
+    expected = (*[rules.length] * 3, rules.ripple_odds, rules.ripple_ratio)
+    assert kernel.priors(rules) == expected
     again = kernel.with_theta(kernel.theta)
     assert (again.columns, type(again)) == (CONTINUOUS, Rippled)
     assert apart(again.theta, kernel.theta) <= 1e-15

@@ -13,7 +13,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "regretless"
 # The lowest first. A package is one room: its modules may import each other.
 LAYERS = [
     {"errors", "_internal"},
-    {"improvement", "kernels"},
+    {"defaults", "horizon", "improvement"},
+    {"kernels"},
     {"space"},
     {"design", "results"},
     {"model"},
@@ -53,6 +54,13 @@ def test_no_upward_import(path: Path) -> None:
     own = LEVEL[room(path)]
     upward = [i for i in imports(path) if is_ours(i) and LEVEL[imported_room(i.target)] > own]
     assert not upward
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_other_packages_are_entered_by_their_face(path: Path) -> None:
+    """`from regretless.model import GP`, not `from regretless.model.gp import GP`."""
+    inside = [i for i in imports(path) if is_ours(i) and imported_room(i.target) != room(path)]
+    assert not [i for i in inside if is_behind_the_face(i.target)]
 
 
 @pytest.mark.parametrize("path", CORE_FILES, ids=lambda p: str(p.relative_to(SOURCE)))
@@ -95,6 +103,14 @@ def imported_room(target: str) -> str:
 
 def is_ours(found: Import) -> bool:
     return found.target.split(".")[0] == "regretless"
+
+
+def is_behind_the_face(target: str) -> bool:
+    """Whether it names a module of a package that has a face; what needs an extra has none."""
+    package, *rest = target.split(".")[1:]
+    if package in ("_internal", "studies", "service", "cli", "integrations", "experiments"):
+        return False
+    return bool(rest) and (SOURCE / package / f"{rest[0]}.py").exists()
 
 
 def is_slow(target: str) -> bool:

@@ -1,16 +1,26 @@
 """The search against brute force, on random posteriors over spaces of every kind."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 import regretless as rl
+from regretless.defaults import NEWEST, SearchRules
+from regretless.horizon import Horizon
 from regretless.kernels import SE, Kernel, Matern, Rippled
 from regretless.model import GP, Data, Hyper, Model
-from regretless.policies import FEASIBLE, Policy, PolicyInput, PosteriorScore, Score
+from regretless.policies import (
+    FEASIBLE,
+    Candidates,
+    Gate,
+    Policy,
+    PolicyInput,
+    PosteriorScore,
+    Score,
+)
 from regretless.search import Found, candidates, maximise, same_point
 
 Array = NDArray[np.float64]
@@ -26,10 +36,9 @@ class State:
 
     def score(self, policy: Policy | None = None, seed: int = 0) -> Score:
         context = PolicyInput(
-            gp=self.gp,
+            posterior=self.gp,
             rows=len(self.gp.data),
-            asked=len(self.gp.data),
-            remaining=self.remaining,
+            horizon=Horizon(len(self.gp.data) + self.remaining, len(self.gp.data)),
             best_observation=float(self.gp.data.y.max()),
             unit=1.0,
             rng=np.random.default_rng(seed),
@@ -40,14 +49,16 @@ class State:
 
     def _highest(self, width: float) -> tuple[Array, float]:
         x = np.random.default_rng(0).random((4000, self.space.dim))
-        mu, sigma = self.gp.posterior(x)
+        mu, sigma = self.gp.predict(x)
         upper = mu + width * self.gp.omega * sigma
         return x[np.argmax(upper)], float(upper.max())
 
+    rules: SearchRules = NEWEST.search
+
     def found(self, score: Score, seed: int = 0, brief: bool = False) -> Found:
         rng = np.random.default_rng(seed)
-        begin = candidates(self.space, self.gp, rng, score.width)
-        return maximise(score, self.space, begin, rng, brief)
+        begin = candidates(self.space, self.gp, rng, score.width, self.rules)
+        return maximise(score, self.space, begin, rng, brief, self.rules)
 
     def search(self, score: Score, seed: int = 0) -> tuple[Array, float]:
         """The point found, checked to be one that can be tried and feasible, and its value."""
@@ -66,7 +77,7 @@ def state(space: rl.Space, seed: int, kernel: Kernel | None = None) -> State:
     rng = np.random.default_rng([77, seed])
     count = int(rng.integers(4, 120))
     if kernel is None:
-        start = Model("matern52").start(space.kinds).kernel
+        start = Model("matern52").start(space.columns).kernel
         kernel = start.with_theta(start.theta + rng.uniform(-1.6, 0.7, len(start.theta)))
     noise = 10 ** rng.uniform(-5, -0.5)
     x = space.spread(rng.random((count, space.dim)))
@@ -234,26 +245,25 @@ FINITE = {
 CATEGORIES = rl.Space({name: rl.Categorical(LETTERS) for name in "abcde"})
 
 
+UNLISTED = replace(NEWEST.search, enumerate_work=0)
+
+
 @pytest.mark.parametrize("name", FINITE)
-def test_finite_spaces_that_are_too_large_to_list(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("regretless.search.pool._ENUMERATE_WORK", 0)
+def test_finite_spaces_that_are_too_large_to_list(name: str) -> None:
     space = FINITE[name]
     assert space.size is not None
     assert 3000 < space.size < 20_000
     for seed in range(10):
-        here = state(space, seed)
+        here = replace(state(space, seed), rules=UNLISTED)
         score = here.score()
         assert here.search(score, seed)[1] >= best_of(score, space.grid()) - 1e-3
 
 
-def test_choices_without_an_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_choices_without_an_order() -> None:
     """Nothing leads from one to the next here: a share of the searches may end in second place."""
-    monkeypatch.setattr("regretless.search.pool._ENUMERATE_WORK", 0)
     gaps = []
     for seed in range(30):
-        here = state(CATEGORIES, seed)
+        here = replace(state(CATEGORIES, seed), rules=UNLISTED)
         score = here.score()
         gaps.append(best_of(score, CATEGORIES.grid()) - here.search(score, seed)[1])
     assert np.mean(np.array(gaps) < 1e-9) >= 0.85
@@ -275,7 +285,7 @@ def test_mixed_spaces(name: str) -> None:
     grid = square(60)
     whole = space.canonical(np.vstack([np.c_[grid, np.full(len(grid), u)] for u in levels]))
     for seed in range(10):
-        here = state(space, seed)
+        here = replace(state(space, seed), rules=UNLISTED)
         score = here.score()
         assert here.search(score, seed)[1] >= best_of(score, whole) - 1e-3
 
@@ -305,7 +315,7 @@ def test_what_is_found_is_as_good_as_every_sampled_point() -> None:
     for seed in range(40):
         here = cube(4, seed)
         score = here.score()
-        value, slack = score.at_rows(len(here.gp.data))
+        value, slack = score.at_rows(slice(None))
         assert here.search(score)[1] >= value[slack >= FEASIBLE].max()
 
 
@@ -319,7 +329,7 @@ def test_where_nothing_is_feasible_it_says_so() -> None:
     here = cube(2, 0)
     gate = here.score()
     assert isinstance(gate, PosteriorScore)
-    shut = PosteriorScore(here.gp, 1.0, gate.utility, xi=50.0, threshold=-1.0)
+    shut = PosteriorScore(here.gp, 1.0, gate.utility, constraints=(Gate(50.0, -1.0, 1.0),))
     found = here.found(shut)
     assert not found.feasible
 
@@ -329,7 +339,7 @@ def test_merging_looks_at_close_points_only() -> None:
     x = np.array([[0.5], [0.56], [0.9]])
     gp = GP.of(Data.of(x, np.zeros(3)), Hyper(SE((50.0,)), 10.0, 1e-6, None))
     here = State(rl.Space({"x": rl.Float(0, 1)}), gp, 1)
-    score = here.score(rl.EI())
-    assert same_point(score, gp, np.array([0.52]), 3, 1) in (0, 1)
-    assert same_point(score, gp, np.array([0.70]), 3, 1) is None
-    assert same_point(score, gp, np.array([0.52]), 3, 10**12) is None
+    score, begin = here.score(rl.EI()), Candidates(gp, np.zeros((0, 1)))
+    assert same_point(score, begin, np.array([0.52]), 1) in (0, 1)
+    assert same_point(score, begin, np.array([0.70]), 1) is None
+    assert same_point(score, begin, np.array([0.52]), 10**12) is None

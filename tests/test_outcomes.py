@@ -128,7 +128,7 @@ def test_results_are_drawn_in_one_by_one_before_a_fit_and_after_it() -> None:
     for x in (*(t.params["x"] for t in opt.trials[:4]), opt.best().params["x"]):
         opt.observe({"x": x}, -1e3)
     belief = opt._belief.current()
-    fitted, gp = belief.fitted, belief.gp
+    fitted, gp = belief.fitted, belief.posterior
     assert fitted is not None
     assert gp is not None
     assert belief.included - fitted.at == 6

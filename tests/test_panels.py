@@ -119,9 +119,9 @@ def test_bands_are_of_the_joint_posterior(study: rl.Optimizer) -> None:
     told = [row for row in study.history() if row.status == "told"]
     x = np.array([SPACE.encode(p) for p in [study.best().params, *(row.params for row in told)]])
     situation = study._situation()
-    mu, _ = situation.gp.posterior(x)
+    mu, _ = situation.posterior.predict(x)
     unit = np.array([situation.user(u + 1e-6) - situation.user(u - 1e-6) for u in mu]) / 2e-6
-    cov = situation.gp.covariance(x) * situation.gp.hyper.omega2 * np.outer(unit, unit)
+    cov = situation.posterior.covariance(x) * situation.posterior.omega2 * np.outer(unit, unit)
     draws = np.random.default_rng(0).multivariate_normal(np.zeros(len(x)), cov, 40_000)
     f_best, f_told = draws[:, :1], draws[:, 1:]
     for name, sums in {

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import regretless as rl
+from regretless.horizon import Horizon
 from regretless.improvement import gate, h
 from regretless.kernels import SE, Matern
 from regretless.model import GP, Data, Hyper
-from regretless.policies import POLICIES, PolicyInput, PosteriorScore, make_policy
-from regretless.policies.base import incumbent
+from regretless.policies import POLICIES, PolicyInput, PosteriorScore, incumbent_value, make_policy
 
 
 def context(seed: int = 0, m: int = 12, dim: int = 2, remaining: int = 40) -> PolicyInput:
@@ -21,10 +21,9 @@ def context(seed: int = 0, m: int = 12, dim: int = 2, remaining: int = 40) -> Po
     y = np.linalg.cholesky(kernel.gram(x) + 0.05 * np.eye(m)) @ rng.standard_normal(m)
     gp = GP.of(Data.of(x, y), Hyper(kernel, 0.05, 1.3, 0.25))
     return PolicyInput(
-        gp=gp,
+        posterior=gp,
         rows=m,
-        asked=m,
-        remaining=remaining,
+        horizon=Horizon(m + remaining, m),
         best_observation=float(y.max()),
         unit=2.0,
         rng=np.random.default_rng(seed),
@@ -56,20 +55,20 @@ def test_the_gate_is_ei_against_its_cost() -> None:
 def test_the_incumbent_always_passes(remaining: int, seed: int) -> None:
     """B_n is never empty (paper.md 4.2)."""
     here = context(seed, remaining=remaining)
-    best = here.gp.data.x[[here.incumbent_row]]
+    best = here.posterior.data.x[[here.incumbent.row]]
     _, slack = rl.EIC().score(here)(best)
     assert slack[0] >= -1e-9
 
 
 def test_incumbents() -> None:
     here = context()
-    mu, sigma = here.gp.at_data
-    assert incumbent(here, "mean") == mu.max()
-    assert incumbent(here, "observation") == here.gp.data.y.max()
-    assert incumbent(here, "domain") == 9.0
-    expected = (mu - 1.2815515655446004 * here.gp.omega * sigma).max()
-    assert incumbent(here, "quantile", 0.9) == pytest.approx(expected)
-    assert incumbent(here, "quantile", 0.5) == pytest.approx(mu.max())
+    mu, sigma = here.posterior.at_data
+    assert incumbent_value(here, "mean") == mu.max()
+    assert incumbent_value(here, "observation") == here.posterior.data.y.max()
+    assert incumbent_value(here, "domain") == 9.0
+    expected = (mu - 1.2815515655446004 * here.posterior.omega * sigma).max()
+    assert incumbent_value(here, "quantile", 0.9) == pytest.approx(expected)
+    assert incumbent_value(here, "quantile", 0.5) == pytest.approx(mu.max())
 
 
 SCORES = {
@@ -106,8 +105,9 @@ def test_gradients(name: str, barrier: float) -> None:
 def test_scores_are_what_they_are_called() -> None:
     here = context()
     x = np.random.default_rng(2).random((50, 2))
-    mu, sigma = here.gp.posterior(x)
-    s, noise, xi = here.gp.omega * sigma, here.gp.noise_sd, incumbent(here, "mean")
+    mu, sigma = here.posterior.predict(x)
+    s, noise = here.posterior.omega * sigma, here.posterior.noise_sd
+    xi = incumbent_value(here, "mean")
     rng = np.random.default_rng(0)
     draws = mu[:, None] + s[:, None] * rng.standard_normal((50, 200_000))
     ei = np.maximum(draws - xi, 0).mean(axis=1)
@@ -122,14 +122,14 @@ def test_scores_are_what_they_are_called() -> None:
 
 def test_widths_of_gp_ucb() -> None:
     here = context()
-    n, d = here.asked + 1, 2
+    n, d = here.horizon.asked + 1, 2
     assert rl.GPUCB(beta=9).width(here) == 3
     assert rl.GPUCB(beta="log").width(here) == pytest.approx(np.sqrt(0.2 * d * np.log(2 * n)))
     srinivas = 2 * np.log(2 * np.pi**2 * n**2 / 0.3) + 2 * d * np.log(
         n**2 * d * np.sqrt(np.log(4 * d / 0.1))
     )
     assert rl.GPUCB(beta="srinivas").width(here) == pytest.approx(np.sqrt(srinivas))
-    theirs = 2.0 + np.sqrt(2 * (here.gp.information + 1 + np.log(1 / 0.1)))
+    theirs = 2.0 + np.sqrt(2 * (here.posterior.information + 1 + np.log(1 / 0.1)))
     assert rl.GPUCB(beta="chowdhury-gopalan", bound=2.0).width(here) == pytest.approx(theirs)
 
 
@@ -137,12 +137,12 @@ def test_widths_of_gp_ts() -> None:
     here = context()
     assert rl.GPTS().width(here) == 1
     assert rl.GPTS(scale=3).width(here) == 3
-    v_n = 2.0 + np.sqrt(2 * (here.gp.information + 1 + np.log(2 / 0.1)))
+    v_n = 2.0 + np.sqrt(2 * (here.posterior.information + 1 + np.log(2 / 0.1)))
     wide = rl.GPTS(scale="chowdhury-gopalan", bound=2.0)
     assert wide.width(here) == pytest.approx(v_n)
     x = np.random.default_rng(1).random((20, 2))
     drawn = wide.score(replace(here, rng=np.random.default_rng(2)))(x)[0]
-    path = here.gp.sample_path(np.random.default_rng(2), wide.features, v_n)
+    path = here.posterior.sample_path(np.random.default_rng(2), wide.features, v_n)
     np.testing.assert_allclose(drawn, path(x))
 
 
@@ -151,7 +151,7 @@ def test_nguyen_falls_back_to_the_largest_sample_mean() -> None:
     policy = rl.EINguyen(kappa=1e-4)
     edge = np.log(1e-4 / here.unit)  # kappa is in the user's units
     assert policy.settle(here, edge + 1e-9) is None
-    assert policy.settle(here, edge - 1e-9) == int(np.argmax(here.gp.data.y))
+    assert policy.settle(here, edge - 1e-9) == int(np.argmax(here.posterior.data.y))
     assert rl.EINguyen(kappa=0.0).settle(here, -1e9) is None
 
 
@@ -174,7 +174,7 @@ def test_theory_s_omega_widens_the_posterior() -> None:
     here = context()
     score = rl.EIC(omega_scale=2.0, delta=0.1).score(here)
     assert isinstance(score, PosteriorScore)
-    expected = 2.0 * np.sqrt(here.gp.information + 1 + np.log(10))
+    expected = 2.0 * np.sqrt(here.posterior.information + 1 + np.log(10))
     assert score.omega == pytest.approx(expected)
 
 
@@ -234,20 +234,21 @@ def test_options_that_can_t_be_right(make, named: str) -> None:  # type: ignore[
 
 
 def test_replicates_are_merged_only_where_nothing_can_be_learnt() -> None:
-    """The rule of `maximise.same_point`, from its definition by brute force."""
+    """The rule of `search.same_point`, from its definition by brute force."""
+    from regretless.policies import Candidates
     from regretless.search import same_point
 
     x = np.array([[0.30], [0.31], [0.70]])
     gp = GP.of(Data.of(x, np.array([1.0, 1.0, 0.0])), Hyper(SE((0.3,)), 0.01, 1.0, 0.0))
     here = context()
     score = rl.EI().score(
-        PolicyInput(**{**here.__dict__, "gp": gp, "rows": 3, "best_observation": 1.0})
+        PolicyInput(**{**here.__dict__, "posterior": gp, "rows": 3, "best_observation": 1.0})
     )
     for new in np.linspace(0.25, 0.75, 41):
         for remaining in (1, 10, 1000):
-            row = same_point(score, gp, np.array([new]), 3, remaining)
+            row = same_point(score, Candidates(gp, x[:0]), np.array([new]), remaining)
             both = np.vstack([[[new]], x])
-            mu, _ = gp.posterior(both)
+            mu, _ = gp.predict(both)
             cov = gp.covariance(both)
             apart = [
                 np.sqrt((mu[0] - mu[i]) ** 2 + max(0, cov[0, 0] + cov[i, i] - 2 * cov[0, i]))
@@ -266,23 +267,23 @@ def test_ids_weighs_what_is_feared_against_what_is_learnt() -> None:
     """Kirschner and Krause's ratio, at points and at the data, with b from the gate."""
     here = context(remaining=40)
     x = np.random.default_rng(1).random((50, 2))
-    mu, sigma = here.gp.posterior(x)
-    s, t = here.gp.omega * sigma, gate(1 + 0.3 * 39)
+    mu, sigma = here.posterior.predict(x)
+    s, t = here.posterior.omega * sigma, gate(1 + 0.3 * 39)
     b = -t
-    resolution = max(here.gp.noise_sd**2, 0.1 * here.gp.omega**2)
+    resolution = max(here.posterior.noise_sd**2, 0.1 * here.posterior.omega**2)
     ratio = (9.0 - (mu - b * s)) ** 2 / np.log1p(s**2 / resolution)
     value, slack = rl.IDS().score(here)(x)
     np.testing.assert_allclose(value, -np.log(ratio), rtol=1e-10)
-    np.testing.assert_array_equal(slack >= 0, (mu - incumbent(here, "mean")) / s >= t)
+    np.testing.assert_array_equal(slack >= 0, (mu - incumbent_value(here, "mean")) / s >= t)
 
 
 def test_ids_ends_at_the_best_mean() -> None:
     """With one evaluation left b is 0: nothing is feared at the highest mean."""
     here = context(remaining=1)
-    mu, _ = here.gp.at_data
-    best = here.gp.data.x[np.argmax(mu)]
+    mu, _ = here.posterior.at_data
+    best = here.posterior.data.x[np.argmax(mu)]
     told = replace(here, highest=lambda b: (best, float(mu.max()) if b == 0 else np.inf))
-    value, _ = rl.IDS().score(told).at_rows(here.rows)
+    value, _ = rl.IDS().score(told).at_rows(slice(here.rows))
     assert np.argmax(value) == np.argmax(mu)
 
 
@@ -290,18 +291,18 @@ def test_directed_ids_learns_of_the_point_hoped_for() -> None:
     """The information is log det of f there before and after the look, by dense algebra."""
     here = replace(context(remaining=40), choices=True)
     x, (point, top) = np.random.default_rng(1).random((50, 2)), here.highest(0.0)
-    mu, sigma = here.gp.posterior(x)
-    s, b = here.gp.omega * sigma, -gate(40)
-    resolution = max(here.gp.noise_sd**2, 0.1 * here.gp.omega**2)
+    mu, sigma = here.posterior.predict(x)
+    s, b = here.posterior.omega * sigma, -gate(40)
+    resolution = max(here.posterior.noise_sd**2, 0.1 * here.posterior.omega**2)
     learnt = []
     for each in x:
-        joint = here.gp.hyper.omega2 * here.gp.covariance(np.vstack([each, point]))
+        joint = here.posterior.hyper.omega2 * here.posterior.covariance(np.vstack([each, point]))
         after = joint[1, 1] - joint[0, 1] ** 2 / (joint[0, 0] + resolution)
         learnt.append(np.log(joint[1, 1] / after))
     value, _ = rl.IDS().score(here)(x)
     np.testing.assert_allclose(value, np.log(learnt) - 2 * np.log(top - mu + b * s), rtol=1e-7)
-    rows, _ = rl.IDS().score(here).at_rows(here.rows)
-    np.testing.assert_allclose(rows, rl.IDS().score(here)(here.gp.data.x)[0], rtol=1e-6)
+    rows, _ = rl.IDS().score(here).at_rows(slice(here.rows))
+    np.testing.assert_allclose(rows, rl.IDS().score(here)(here.posterior.data.x)[0], rtol=1e-6)
     assert not np.allclose(value, rl.IDS(directed=False).score(here)(x)[0])
 
 
@@ -309,11 +310,11 @@ def test_directed_ids_learns_of_the_point_hoped_for() -> None:
 def test_units_don_t_matter_to_directed_ids(unit: float) -> None:
     plain = replace(context(remaining=40), choices=True)
     point, top = plain.highest(0.0)
-    data, hyper = plain.gp.data, plain.gp.hyper
+    data, hyper = plain.posterior.data, plain.posterior.hyper
     larger = GP.of(
         replace(data, y=unit * data.y), replace(hyper, omega2=unit * unit * hyper.omega2)
     )
-    scaled = replace(plain, gp=larger, highest=lambda b: (point, unit * top))
+    scaled = replace(plain, posterior=larger, highest=lambda b: (point, unit * top))
     x = np.vstack([point, np.random.default_rng(1).random((50, 2))])
     one, other = (rl.IDS().score(each)(x)[0] for each in (plain, scaled))
     np.testing.assert_allclose(other + 2 * np.log(unit), one, rtol=1e-6)

@@ -206,7 +206,8 @@ def test_neighbours_differ_in_one_discrete_column(data: st.DataObject) -> None:
     assert len(np.unique(around, axis=0)) == len(around)
     changed = around != here
     assert (changed.sum(axis=1) == 1).all()
-    for j, (kind, parameter) in enumerate(zip(space.kinds, space.parameters.values(), strict=True)):
+    for j, parameter in enumerate(space.columns):
+        kind = parameter.kind
         moves = int(changed[:, j].sum())
         if kind == "continuous":
             assert moves == 0
@@ -252,7 +253,8 @@ def test_the_documented_example() -> None:
 def test_shape_of_a_space() -> None:
     space = mixed()
     assert space.names == ("dose", "share", "visits", "drug", "size")
-    assert space.kinds == ("continuous", "ordered", "ordered", "categorical", "ordered")
+    kinds = ["continuous", "ordered", "ordered", "categorical", "ordered"]
+    assert [parameter.kind for parameter in space.columns] == kinds
     assert len(space) == space.dim == 5
     assert space.size is None
     assert list(space.parameters) == list(space.names)

@@ -206,7 +206,7 @@ def run(kernel: Kernel, seed: int, N: int, noise: rkhs.Noise, R: float = R) -> R
     picked: list[int] = []
     mus, sigmas, xis, gamma = [], [], [], []
     for n in range(N):
-        mu, sigma = gp.posterior(grid)
+        mu, sigma = gp.predict(grid)
         mus.append(mu)
         sigmas.append(sigma)
         xis.append(mu[picked].max() if picked else -inf)
@@ -317,8 +317,8 @@ def test_lemma_7_updates_the_variance(kernel: Kernel) -> None:
     for lam2 in (0.01, 1.0):
         before = posterior(kernel, x, np.zeros(8), lam2)
         after = before.add(new[0], 0.0)
-        drop = before.covariance(at, new)[:, 0] ** 2 / (before.posterior(new)[1] ** 2 + lam2)
-        old, now = (gp.posterior(at)[1] ** 2 for gp in (before, after))
+        drop = before.covariance(at, new)[:, 0] ** 2 / (before.predict(new)[1] ** 2 + lam2)
+        old, now = (gp.predict(at)[1] ** 2 for gp in (before, after))
         assert now == pytest.approx(old - drop, abs=1e-9)
         assert np.all(now <= old + 1e-12)
 
@@ -509,7 +509,7 @@ def test_fixed_model_is_neither_fitted_nor_rescaled() -> None:
     y = 100.0 + x[:, 0]
     gp = GP.of(Data.of(x, y), Hyper(kernel, 0.5, 4.0))
     mean, sd = opt.predict({"x": 0.3})
-    mu, sigma = gp.posterior(np.array([[0.3]]))
+    mu, sigma = gp.predict(np.array([[0.3]]))
     assert (mean, sd) == pytest.approx((mu[0], 2 * sigma[0]), rel=1e-6)
     with pytest.raises(ConfigError, match="lam2"):
         Model.fixed(kernel, 0.0)

@@ -157,7 +157,7 @@ class BoTorch:
         self._start = [] if first else common_start(task, seed)
         self._x: list[Any] = []
         self._y: list[float] = []
-        self._choices = [j for j, kind in enumerate(self._space.kinds) if kind == "categorical"]
+        self._choices = [j for j, p in enumerate(self._space.columns) if not p.has_order]
 
     def ask(self) -> Params:
         if self._start:

@@ -11,8 +11,10 @@ import numpy as np
 
 from regretless._internal.arrays import Array
 from regretless._internal.validate import whole
+from regretless.defaults import NEWEST, StartRules
 from regretless.design import points as designs
 from regretless.errors import ConfigError, SpaceError
+from regretless.horizon import Horizon
 from regretless.space import Scalar, Space
 
 DESIGNS = ("auto", "sobol", "lhs", "grid")
@@ -28,10 +30,11 @@ class Start:
     """
 
     space: Space
-    budget: int
+    horizon: Horizon  # as planned when the run was created
     design: str | list[dict[str, Scalar]]
     n0: int | None
     seed: int
+    rules: StartRules = NEWEST.start
 
     @property
     def listed(self) -> bool:
@@ -41,7 +44,7 @@ class Start:
     @cached_property
     def size(self) -> int:
         if self._adapts and self.n0 is None:
-            return min(self.longest, self._free + 2)
+            return min(self.longest, self._free + self.rules.beyond_dim)
         return self.longest
 
     @cached_property
@@ -50,12 +53,13 @@ class Start:
             return len(self.points)
         if self.n0 is not None:
             return self.n0
-        few = 2 * self._free + 2  # enough to see every dimension
+        per_dim, more = self.rules.longest
+        few = per_dim * self._free + more  # enough to see every dimension
         if self._adapts:
-            return _affordable(few, self.budget)
+            return self._affordable(few)
         # Too few where length-scales are short and the budget would have paid for more: O(sqrt N)
         # as in eq. initdesign.
-        return _affordable(max(few, math.ceil(math.sqrt(self._planned))), self.budget)
+        return self._affordable(max(few, math.ceil(math.sqrt(self._planned))))
 
     @cached_property
     def points(self) -> Array:
@@ -65,7 +69,7 @@ class Start:
             return np.array(listed).reshape(len(listed), space.dim)
         if self.design == "lhs":
             return designs.latin_hypercube(space, self.longest, self.seed)
-        if self._adapts and space.has_choices:
+        if self._adapts and space.has_choices and self.rules.choices_first:
             return designs.choices_first(space, self.longest, self.seed)
         if self.design == "sobol" or self._adapts:
             return designs.sobol(space, self.longest, self.seed)
@@ -88,7 +92,10 @@ class Start:
 
     @property
     def _planned(self) -> int:
-        return min(self.budget, _LARGE)
+        return min(self.horizon.budget, _LARGE)
+
+    def _affordable(self, size: int) -> int:
+        return self.horizon.affordable(size, self.rules.budget_share)
 
     @cached_property
     def _adapts(self) -> bool:
@@ -99,10 +106,10 @@ class Start:
         space = self.space
         if self.design != "auto":
             return False
-        if self.n0 is not None or self._free > 2 or space.has_choices:
+        if self.n0 is not None or self._free > self.rules.grid_dims or space.has_choices:
             return True
         count = math.prod(self._levels)
-        return not 1 < count <= self.budget // 4
+        return not 1 < count <= self.horizon.budget // self.rules.budget_share
 
 
 def checked_design(space: Space, design: object) -> str | list[dict[str, Scalar]]:
@@ -120,8 +127,3 @@ def checked_design(space: Space, design: object) -> str | list[dict[str, Scalar]
 
 def checked_n0(n0: object) -> int:
     return whole("n0", n0, least=1, most=_LARGE)
-
-
-def _affordable(size: int, budget: int) -> int:
-    """At most a quarter of the budget, and one point at least."""
-    return max(1, min(size, budget // 4))

@@ -108,7 +108,7 @@ def choices_first(space: Space, n: int, seed: Seed = 0) -> Array:
     shuffled = {
         j: rng.permutation(choices)
         for j, choices in enumerate(space.levels)
-        if choices is not None and space.kinds[j] == "categorical"
+        if choices is not None and not space.ordered[j]
     }
     each = max((len(choices) for choices in shuffled.values()), default=0)
     middle = np.repeat(space.spread(np.full((1, space.dim), 0.5)), min(each, n), axis=0)

@@ -20,6 +20,7 @@ from regretless._internal.arrays import Array
 from regretless._internal.blas import one_thread
 from regretless._internal.locks import in_turn
 from regretless._internal.validate import LEAST_SCALE, checked_result, whole, without_numpy
+from regretless.defaults import defaults_of
 from regretless.design import Start, checked_design, checked_n0
 from regretless.engine.situation import Situation, draw
 from regretless.errors import (
@@ -29,6 +30,7 @@ from regretless.errors import (
     TrialError,
     UnknownTrialError,
 )
+from regretless.horizon import Horizon
 from regretless.kernels import Kernel
 from regretless.model import Model, checked_model
 from regretless.model.belief import Belief, Observed
@@ -41,7 +43,6 @@ Direction = Literal["maximize", "minimize"]
 Event = dict[str, Any]
 _VERSION = 1
 _LARGEST = 10**100  # a budget or a seed; what is larger may be more than a double holds
-_BLIND = 0.25  # a noise ratio lam^2 from which on the model has seen little but noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +92,7 @@ class Optimizer:
         design: str | Sequence[Mapping[str, Scalar]] = "auto",
         n0: int | None = None,
         model: Model | None = None,
+        defaults: int | None = None,
     ) -> None:
         if not isinstance(space, Space):
             raise ConfigError(f"space: need a Space, got {space!r}")
@@ -101,9 +103,13 @@ class Optimizer:
         if direction not in ("maximize", "minimize"):
             raise ConfigError(f"direction: need 'maximize' or 'minimize', got {direction!r}")
         self.direction = direction
-        self.model = checked_model(space.kinds, Model() if model is None else model)
+        self.defaults = defaults_of(defaults)
+        self.model = checked_model(
+            space.columns, Model() if model is None else model, self.defaults.fit
+        )
         n0 = None if n0 is None else checked_n0(n0)
-        self._start = Start(space, self.budget, checked_design(space, design), n0, self.seed)
+        points = checked_design(space, design)
+        self._start = Start(space, Horizon(self.budget), points, n0, self.seed, self.defaults.start)
         self._sign = 1.0 if direction == "maximize" else -1.0
         self._records: list[_Record] = []
         self._waiting: dict[int, _Record] = {}  # the pending ones, by number
@@ -111,7 +117,7 @@ class Optimizer:
         self._known: dict[bytes, dict[str, Scalar]] = {}  # points that others chose, as given
         self._rows: list[Row] = []  # prior data, as told
         self._log: list[Event] = []
-        self._belief = Belief.empty(self.model, space.kinds)
+        self._belief = Belief.empty(self.model, space.columns, self.defaults)
         self._proposed: tuple[Event | None, Belief] = (None, self._belief)
         self._lock = threading.RLock()
 
@@ -272,10 +278,10 @@ class Optimizer:
     def best(self) -> Best:
         """The visited point with the best posterior mean, with a 95 % interval."""
         situation = self._situation()
-        gp, belief = situation.gp, situation.belief
-        mu, sigma = gp.at_data
+        posterior, belief = situation.posterior, situation.belief
+        mu, sigma = posterior.at_data
         row = int(np.argmax(mu))
-        x, mean = gp.data.x[row], float(situation.user(mu[row]))
+        x, mean = posterior.points[row], float(situation.user(mu[row]))
         half = 1.96 * float(situation.user_sd(mu[row], sigma[row]))
         return Best(
             params=self._params_at(x),
@@ -298,7 +304,7 @@ class Optimizer:
     @one_thread()
     def landscape(self, points: Sequence[Mapping[str, Scalar]]) -> Landscape:
         """What the policy would weigh at these points, were it to decide now, by the last fit."""
-        situation = replace(self._situation(), remaining=max(1, self.remaining))
+        situation = self._situation()
         rows = [self.space.encode(p) for p in points]
         return situation.landscape(np.array(rows).reshape(len(rows), self.space.dim))
 
@@ -354,13 +360,14 @@ class Optimizer:
         return {
             "version": _VERSION,
             "space": self.space.to_json(),
-            "budget": self._start.budget,  # extensions are events
+            **self._start.horizon.to_json(),  # extensions are events
             "seed": self.seed,
             "policy": self.policy.to_json(),
             "direction": self.direction,
             "design": self._start.design,
             "n0": self._start.n0,
             "model": self.model.to_json(),
+            "defaults": self.defaults.version,
         }
 
     @classmethod
@@ -378,6 +385,7 @@ class Optimizer:
                 design=spec["design"],
                 n0=spec["n0"],
                 model=Model.from_json(spec["model"]),
+                defaults=spec.get("defaults", 1),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise StorageError(f"settings of an Optimizer: {error!r}") from None
@@ -523,10 +531,10 @@ class Optimizer:
             space=self.space,
             belief=current,
             waiting=tuple(record.x for record in self._waiting.values()),
-            asked=len(self._records),
-            remaining=self.remaining,
+            horizon=Horizon(self.budget, len(self._records)),
             sign=self._sign,
             rng=rng or np.random.default_rng([self.seed, len(self._records)]),
+            defaults=self.defaults,
         )
 
     # -- small things ------------------------------------------------------------------------------
@@ -555,7 +563,11 @@ class Optimizer:
     @property
     def _blind(self) -> bool:
         fitted = self._belief.fitted
-        return fitted is not None and fitted.ok and fitted.hyper.lam2 >= _BLIND
+        return (
+            fitted is not None
+            and fitted.ok
+            and fitted.hyper.lam2 >= self.defaults.start.blind_noise
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 
 import numpy as np
@@ -11,15 +11,14 @@ import numpy.typing as npt
 from numpy.random import Generator
 
 from regretless._internal.arrays import Array
+from regretless.defaults import NEWEST, Defaults
+from regretless.horizon import Horizon
 from regretless.improvement import h
-from regretless.model import GP, Fitted
-from regretless.model.belief import Belief
-from regretless.policies import Candidates, Policy, PolicyInput, upper_score
+from regretless.model import Belief, Fitted, Posterior
+from regretless.policies import Candidates, Constraint, Policy, PolicyInput, upper_score
 from regretless.results import Decision, Landscape
-from regretless.search import candidates, maximise, same_point
+from regretless.search import Domain, Slice, candidates, maximise, same_point
 from regretless.space import Space
-
-_DRAWS = 256  # and their opposites, to see how results under way may turn out
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +29,12 @@ class Situation:
     space: Space
     belief: Belief  # current: its posterior has seen everything told
     waiting: tuple[Array, ...]  # points that were asked and not yet told
-    asked: int
-    remaining: int  # 0: the budget is spent
+    horizon: Horizon
     sign: float  # -1 where the user minimises
     rng: Generator
+    defaults: Defaults = NEWEST
+    constraints: tuple[Constraint, ...] = ()  # beside those of the policy
+    fixed: Mapping[int, float] = field(default_factory=dict)  # columns that are given, and where
 
     @property
     def fitted(self) -> Fitted:
@@ -41,9 +42,9 @@ class Situation:
         return self.belief.fitted
 
     @property
-    def gp(self) -> GP:
-        assert self.belief.gp is not None
-        return self.belief.gp
+    def posterior(self) -> Posterior:
+        assert self.belief.posterior is not None
+        return self.belief.posterior
 
     @property
     def unit(self) -> float:
@@ -56,105 +57,116 @@ class Situation:
 
     def user_sd(self, mu: Array, sigma: Array) -> Array:
         """Posterior sds in the user's units, to first order where outcomes are drawn in."""
-        return self.gp.omega * sigma * self.fitted.scaling.rate(mu)
+        return self.posterior.omega * sigma * self.fitted.scaling.rate(mu)
 
     def predict(self, x: Array) -> tuple[Array, Array]:
         """Posterior mean and sd of f at the rows of x, in the user's units, by what was told."""
-        mu, sigma = self.gp.posterior(x)
+        mu, sigma = self.posterior.predict(x)
         return self.user(mu), self.user_sd(mu, sigma)
 
     @cached_property
-    def _expected(self) -> GP:
+    def _domain(self) -> Domain:
+        """What the search may move in."""
+        return Slice(self.space, self.fixed) if self.fixed else self.space
+
+    @cached_property
+    def _expected(self) -> Posterior:
         """With what is under way, believed to come out as expected."""
-        gp = self.gp
+        posterior = self.posterior
         for x in self.waiting:
-            mu, _ = gp.posterior(x[None, :])
-            gp = gp.add(x, float(mu[0]))
-        return gp
+            mu, _ = posterior.predict(x[None, :])
+            posterior = posterior.add(x, float(mu[0]))
+        return posterior
 
     @cached_property
     def _begin(self) -> Callable[[int], Candidates]:
         """The candidates for scores of a width: the same ones for all of a decision."""
-        return cache(partial(candidates, self.space, self._expected, self.rng))
+        begin = partial(candidates, self._domain, self._expected, self.rng)
+        return cache(partial(begin, rules=self.defaults.search))
 
     @cached_property
     def inputs(self) -> PolicyInput:
+        """What the policy may look at."""
         # None of these holds self: a circle would outlive the decision by far.
-        gp, space, rng, begin = self._expected, self.space, self.rng, self._begin
+        posterior, domain, rng, begin = self._expected, self._domain, self.rng, self._begin
+        rules = self.defaults.search
 
         @cache  # a decision and its explanation count from the same incumbent
         def highest(width: float) -> tuple[Array, float]:
-            score = upper_score(gp, width)
-            found = maximise(score, space, begin(score.width), rng, brief=True)
+            score = upper_score(posterior, width)
+            found = maximise(score, domain, begin(score.width), rng, brief=True, rules=rules)
             return found.x, found.value
 
         return PolicyInput(
-            gp=gp,
-            rows=len(self.gp.data),
-            asked=self.asked,
-            remaining=max(1, self.remaining),
+            posterior=posterior,
+            rows=len(self.posterior.points),
+            horizon=self.horizon,
             best_observation=float(self.fitted.scaling.to_model(self.belief.luckiest)),
             unit=self.unit,
             rng=rng,
-            draw=lambda: draw(space, rng),
+            draw=lambda: draw(domain, rng),
             highest=highest,
-            promised=self._promised(gp) if self.waiting else -np.inf,
+            promised=self._promised(posterior) if self.waiting else -np.inf,
             choices=self.space.has_choices,
+            defaults=self.defaults,
+            fixed=self.fixed,
         )
 
-    def _promised(self, after: GP) -> float:
+    def _promised(self, after: Posterior) -> float:
         """E max of the posterior means at the best point and at those under way, once these are in.
 
         `after` has them told as expected: by how much their covariance shrinks is how far their
         means will move.  Each alone is expected to stay where it is, but the best of many is not.
         """
-        before = self.gp
+        before = self.posterior
         best = int(np.argmax(before.at_data[0]))
-        x = np.unique(np.vstack([before.data.x[best], *self.waiting]), axis=0)
-        moves = before.hyper.omega2 * (before.covariance(x) - after.covariance(x))
+        x = np.unique(np.vstack([before.points[best], *self.waiting]), axis=0)
+        moves = before.omega2 * (before.covariance(x) - after.covariance(x))
         variance, axes = np.linalg.eigh(0.5 * (moves + moves.T))
-        draws = np.random.default_rng(0).standard_normal((_DRAWS, len(x)))
+        draws = np.random.default_rng(0).standard_normal((self.defaults.pending_draws, len(x)))
         moved = np.vstack([draws, -draws]) * np.sqrt(np.maximum(variance, 0.0)) @ axes.T
-        return float((before.posterior(x)[0] + moved).max(axis=1).mean())
+        return float((before.predict(x)[0] + moved).max(axis=1).mean())
 
     def decide(self, plain: Decision) -> tuple[Array, Decision]:
         """The next point, and `plain` with the reason and the numbers behind it."""
-        if self.remaining > 0:
-            x, row, merged = self._search()
+        if self.horizon.is_spent:
+            (x, row), merged = self.inputs.incumbent, False
         else:
-            row, merged = self.inputs.incumbent_row, False
-            x = self.gp.data.x[row]
+            x, row, merged = self._search()
         return x, replace(self._explain(x, row, plain), merged=merged)
 
     def _search(self) -> tuple[Array, int | None, bool]:
         """The policy's point, the sampled row that it is, if any, and whether it was merged."""
         policy, inputs = self.policy, self.inputs
-        sampled = inputs.gp.data.x  # pending points among them
+        sampled = inputs.posterior.points  # pending ones among them
         shortcut = policy.shortcut(inputs)
         if shortcut is not None:
             same = np.flatnonzero((sampled == shortcut).all(axis=1))
             return shortcut, int(same[0]) if len(same) else None, False
         score = policy.score(inputs)
-        found = maximise(score, self.space, self._begin(score.width), self.rng)
+        if self.constraints:
+            score = score.within(*self.constraints)
+        begin = self._begin(score.width)
+        found = maximise(score, self._domain, begin, self.rng, rules=self.defaults.search)
         if not found.feasible:  # Algorithm 1's else-branch; xi = max mu(x_i) never comes here
-            best = inputs.incumbent_row
-            return sampled[best], best, False
+            return *inputs.incumbent, False
         row = policy.settle(inputs, found.value)
         if row is not None:
             return sampled[row], row, False
         if found.row is None and policy.merge:
-            row = same_point(score, inputs.gp, found.x, len(sampled), inputs.remaining)
+            row = same_point(score, begin, found.x, inputs.horizon.steps, self.defaults.merge)
             if row is not None:
                 return sampled[row], row, True
         return found.x, found.row, False
 
     def _explain(self, x: Array, row: int | None, plain: Decision) -> Decision:
         seen = self.landscape(x[None, :])
-        z, gp, horizon = float(seen.z[0]), self.inputs.gp, self.policy.horizon(self.inputs)
+        z, posterior = float(seen.z[0]), self.inputs.posterior
+        horizon = self.policy.horizon(self.inputs)
         reason = "resample" if row is not None else "exploit" if z >= 0 else "explore"
         return replace(
             plain,
-            reason=reason if self.remaining > 0 else "exhausted",
+            reason="exhausted" if self.horizon.is_spent else reason,
             mean=float(seen.mean[0]),
             sd=float(seen.sd[0]),
             incumbent=seen.incumbent,
@@ -165,15 +177,15 @@ class Situation:
             gate=self.policy.threshold(self.inputs),
             z=z,
             tried=self.belief.times_told(x),
-            noise_sd=gp.noise_sd * self.unit,
+            noise_sd=posterior.noise_sd * self.unit,
             fit_ok=self.fitted.ok,
-            jitter=gp.factor.jitter,
+            jitter=posterior.jitter,
         )
 
     def landscape(self, x: Array) -> Landscape:
         """What the policy weighs at the rows of x, in the user's units."""
         policy, inputs, unit = self.policy, self.inputs, self.unit
-        mu, sigma = inputs.gp.posterior(x)
+        mu, sigma = inputs.posterior.predict(x)
         xi, s = policy.xi(inputs), policy.omega(inputs) * sigma
         z = (mu - xi) / s
         threshold = policy.threshold(inputs)
@@ -188,6 +200,6 @@ class Situation:
         )
 
 
-def draw(space: Space, rng: Generator) -> Array:
+def draw(space: Domain, rng: Generator) -> Array:
     """A point drawn uniformly from the space."""
     return np.asarray(space.spread(rng.random((1, space.dim)))[0])

@@ -1,23 +1,23 @@
 """Covariance kernels on the encoded unit cube."""
 
+from regretless.defaults import Prior
 from regretless.kernels.base import Features, Kernel, Pullback, positive
 from regretless.kernels.choices import Hamming
 from regretless.kernels.composite import Product, Sum
-from regretless.kernels.json import kernel_from_json, kernel_to_json
-from regretless.kernels.radial import SE, Matern, Radial, Rippled
+from regretless.kernels.radial import NAMED, SE, Matern, Radial, Rippled
 
 __all__ = [
+    "NAMED",
     "SE",
     "Features",
     "Hamming",
     "Kernel",
     "Matern",
+    "Prior",
     "Product",
     "Pullback",
     "Radial",
     "Rippled",
     "Sum",
-    "kernel_from_json",
-    "kernel_to_json",
     "positive",
 ]

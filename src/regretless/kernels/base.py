@@ -9,13 +9,15 @@ K(X, Z) and a function A -> sum_j A_qj dk(x_q, z_j)/dx_q.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
 from regretless._internal.arrays import Array
+from regretless.defaults import Prior, PriorRules
 from regretless.errors import ConfigError
 
 Pullback = Callable[[Array], Array]
@@ -23,7 +25,40 @@ Features = Callable[[Array], tuple[Array, Pullback]]
 
 
 class Kernel(ABC):
-    """A positive definite function with unit variance."""
+    """A positive definite function with unit variance.
+
+    To write one: give the abstract methods, and `priors` if the kernel has parameters other than
+    weights.  `class Mine(Kernel, json="mine")` can also be stored: its dataclass fields are written
+    under that name.
+    """
+
+    _types: ClassVar[dict[str, type[Kernel]]] = {}
+    json_name: ClassVar[str | None] = None
+
+    def __init_subclass__(cls, *, json: str | None = None) -> None:
+        super().__init_subclass__()
+        cls.json_name = json
+        if json is not None:
+            Kernel._types[json] = cls
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields of the kernel, under the name of its type."""
+        if self.json_name is None:
+            raise ConfigError(
+                f"model: {type(self).__name__} can't be stored: a kernel of your own needs a name,"
+                f" as in `class {type(self).__name__}(Kernel, json=...)`"
+            )
+        own = {k: _written(v) for k, v in vars(self).items()}
+        return {"name": self.json_name} | own
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Kernel:
+        """The kernel that `to_json` wrote."""
+        own = {k: _read(v) for k, v in data.items()}
+        name = own.pop("name", None)
+        if name not in Kernel._types:
+            raise ConfigError(f"kernel: need one of {', '.join(Kernel._types)}, got {name!r}")
+        return Kernel._types[name](**own)
 
     @property
     @abstractmethod
@@ -34,10 +69,9 @@ class Kernel(ABC):
     def with_theta(self, theta: Array) -> Kernel:
         """The same kernel with other parameters."""
 
-    @property
-    def roles(self) -> tuple[str, ...]:
-        """What each entry of theta is: "length", "weight", "odds" or "ratio" (see `fit`)."""
-        return ("weight",) * len(self.theta)
+    def priors(self, rules: PriorRules) -> tuple[Prior, ...]:
+        """Bounds and prior of each entry of theta; `rules` has those of the library's kernels."""
+        return (rules.weight,) * len(self.theta)
 
     @abstractmethod
     def gram(self, x: Array, z: Array | None = None) -> Array:
@@ -72,6 +106,18 @@ class Kernel(ABC):
     def gram_dx(self, x: Array, z: Array, weights: Array) -> Array:
         """sum_j A_qj dk(x_q, z_j)/dx_q."""
         return self.cross_vjp(x, z)[1](weights)
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, Kernel):
+        return value.to_json()
+    return [_written(v) for v in value] if isinstance(value, tuple) else value
+
+
+def _read(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return Kernel.from_json(value)
+    return tuple(_read(v) for v in value) if isinstance(value, list | tuple) else value
 
 
 def positive(name: str, values: Sequence[float]) -> tuple[float, ...]:

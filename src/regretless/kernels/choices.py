@@ -14,7 +14,7 @@ from regretless.kernels.base import Features, Kernel, Pullback, positive
 
 
 @dataclass(frozen=True)
-class Hamming(Kernel):
+class Hamming(Kernel, json="Hamming"):
     """exp(-sum_k w_k [x_k != x'_k]) over categorical columns: unlike choices lose a factor each."""
 
     weights: tuple[float, ...]

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.random import Generator
 
 from regretless._internal.arrays import Array
+from regretless.defaults import Prior, PriorRules
 from regretless.errors import ConfigError
-from regretless.kernels import Features, Kernel, Pullback, positive
+from regretless.kernels.base import Features, Kernel, Pullback, positive
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,8 @@ class _Composite(Kernel):
     def theta(self) -> Array:
         return np.concatenate([part.theta for part in self.parts])
 
-    @property
-    def roles(self) -> tuple[str, ...]:
-        return tuple(role for part in self.parts for role in part.roles)
+    def priors(self, rules: PriorRules) -> tuple[Prior, ...]:
+        return tuple(prior for part in self.parts for prior in part.priors(rules))
 
     def with_theta(self, theta: Array) -> Kernel:
         ends = np.cumsum([len(part.theta) for part in self.parts])[:-1]
@@ -44,7 +44,7 @@ class _Composite(Kernel):
 
 
 @dataclass(frozen=True)
-class Product(_Composite):
+class Product(_Composite, json="Product"):
     """The product of kernels; over different columns, as a rule."""
 
     def gram(self, x: Array, z: Array | None = None) -> Array:
@@ -65,7 +65,7 @@ class Product(_Composite):
 
 
 @dataclass(frozen=True)
-class Sum(_Composite):
+class Sum(_Composite, json="Sum"):
     """A weighted mean of kernels (weights are fixed, and normalised so that k(x, x) = 1)."""
 
     weights: tuple[float, ...] = ()

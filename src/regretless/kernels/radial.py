@@ -8,7 +8,9 @@ length-scales, and need one more function, slope(s) = -2 g'(s):
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import gamma, sqrt
 
 import numpy as np
@@ -17,6 +19,7 @@ from scipy.special import kv
 
 from regretless._internal.arrays import Array
 from regretless._internal.validate import check_inside
+from regretless.defaults import Prior, PriorRules
 from regretless.errors import ConfigError
 from regretless.kernels.base import Features, Kernel, Pullback, positive
 
@@ -81,9 +84,8 @@ class Radial(Kernel):
     def theta(self) -> Array:
         return np.log(self.lengthscales)
 
-    @property
-    def roles(self) -> tuple[str, ...]:
-        return ("length",) * len(self.lengthscales)
+    def priors(self, rules: PriorRules) -> tuple[Prior, ...]:
+        return (rules.length,) * len(self.lengthscales)
 
     def with_theta(self, theta: Array) -> Radial:
         scales = tuple(np.exp(theta).tolist())
@@ -164,7 +166,7 @@ class Radial(Kernel):
 
 
 @dataclass(frozen=True)
-class SE(Radial):
+class SE(Radial, json="SE"):
     """Squared exponential, eq. KSE."""
 
     def _shape(self, s: Array) -> Array:
@@ -180,7 +182,7 @@ class SE(Radial):
 
 
 @dataclass(frozen=True)
-class Matern(Radial):
+class Matern(Radial, json="Matern"):
     """Matern with any smoothness nu > 0, eq. KMA; in closed form for 1/2, 3/2 and 5/2."""
 
     nu: float = 2.5
@@ -260,7 +262,7 @@ _MATERN52 = Matern((1.0,))
 
 
 @dataclass(frozen=True)
-class Rippled(Radial):
+class Rippled(Radial, json="Rippled"):
     """A Matern 5/2 kernel on two scales: a trend, and a ripple on it.
 
     k = (1 - share) g(s) + share g(s / ratio^2): the ripple has a share of the variance, and a ratio
@@ -281,9 +283,8 @@ class Rippled(Radial):
         odds = self.share / (1.0 - self.share)
         return np.log([*self.lengthscales, odds, self.ratio])
 
-    @property
-    def roles(self) -> tuple[str, ...]:
-        return (*super().roles, "odds", "ratio")
+    def priors(self, rules: PriorRules) -> tuple[Prior, ...]:
+        return (*super().priors(rules), rules.ripple_odds, rules.ripple_ratio)
 
     def with_theta(self, theta: Array) -> Rippled:
         *scales, odds, ratio = np.exp(theta).tolist()
@@ -329,6 +330,16 @@ class Rippled(Radial):
         """Each belongs to the trend or to the ripple, drawn by share."""
         trend = _MATERN52.with_theta(np.zeros(len(self.lengthscales)))._frequencies(rng, count)
         return trend / np.where(rng.random(count) < self.share, self.ratio, 1.0)
+
+
+# What `Model(kernel=...)` may name.
+NAMED: dict[str, Callable[..., Radial]] = {
+    "rippled": Rippled,
+    "se": SE,
+    "matern12": partial(Matern, nu=0.5),
+    "matern32": partial(Matern, nu=1.5),
+    "matern52": partial(Matern, nu=2.5),
+}
 
 
 def _weighted(weights: Array, terms: Array) -> Array:

@@ -3,9 +3,10 @@
 from regretless.model.belief import Belief, Fitted, History, Observed
 from regretless.model.data import Data
 from regretless.model.factor import Factor, NotPositiveDefinite
-from regretless.model.gp import GP, Path, Shared
+from regretless.model.gp import GP
 from regretless.model.hyper import Hyper
 from regretless.model.model import Model, checked_model
+from regretless.model.posterior import Posterior, SamplePath, Shared
 from regretless.model.scaling import Scaling
 
 __all__ = [
@@ -19,7 +20,8 @@ __all__ = [
     "Model",
     "NotPositiveDefinite",
     "Observed",
-    "Path",
+    "Posterior",
+    "SamplePath",
     "Scaling",
     "Shared",
     "checked_model",

@@ -17,13 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regretless._internal.arrays import Array
+from regretless.defaults import NEWEST, Defaults
 from regretless.errors import NoResultsError, StorageError
 from regretless.model.data import Data
 from regretless.model.fit import fit, refit_due, widened
-from regretless.model.gp import GP
 from regretless.model.hyper import Hyper
 from regretless.model.model import Model
+from regretless.model.posterior import Posterior
 from regretless.model.scaling import Scaling
+from regretless.space import Parameter
 
 _BLOCK = 256
 
@@ -81,22 +83,25 @@ class Fitted:
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """See the module; `gp` and `fitted` of `current()` are the posterior to decide with."""
+    """See the module; `posterior` and `fitted` of `current()` are what to decide with."""
 
     model: Model
-    kinds: tuple[str, ...]
+    columns: tuple[Parameter, ...]
+    defaults: Defaults
     data: Data
     told: History = field(default_factory=History)
     luckiest: float = -math.inf  # the best single observation
     fitted: Fitted | None = None
     source: dict[str, Any] | None = None  # the JSON of `fitted`, here as in a replay
-    gp: GP | None = None
-    included: int = 0  # observations that gp has seen
+    posterior: Posterior | None = None
+    included: int = 0  # observations that the posterior has seen
     surprise: float = 0.0  # of those since the fit, see `fit.refit_due`
 
     @classmethod
-    def empty(cls, model: Model, kinds: tuple[str, ...]) -> Belief:
-        return cls(model, kinds, Data.empty(len(kinds)))
+    def empty(
+        cls, model: Model, columns: tuple[Parameter, ...], defaults: Defaults = NEWEST
+    ) -> Belief:
+        return cls(model, columns, defaults, Data.empty(len(columns)))
 
     def learn(self, told: Observed) -> Belief:
         """With one more observation; the posterior is shown it when it is asked for."""
@@ -129,28 +134,30 @@ class Belief:
         if self.fitted is None:
             return self._first_fit
         ready = self
-        if self.gp is None:
+        if self.posterior is None:
             at = self.fitted.at
-            gp = GP.of(self._scaled(self.fitted.scaling, at), self.fitted.hyper)
-            ready = replace(self, gp=gp, included=at)
+            data = self._scaled(self.fitted.scaling, at)
+            posterior = self.model.posterior(data, self.fitted.hyper)
+            ready = replace(self, posterior=posterior, included=at)
         return ready if ready.included == len(self.told) else ready._caught_up()
 
     def _caught_up(self) -> Belief:
         """Shown the observations that it has not seen, with a note of how surprising they were."""
-        gp, fitted, surprise = self.gp, self.fitted, self.surprise
-        assert gp is not None
+        posterior, fitted, surprise = self.posterior, self.fitted, self.surprise
+        assert posterior is not None
         assert fitted is not None
+        hyper = fitted.hyper
         for x, y, weight, variance, _ in self.told.since(self.included):
             y = float(fitted.scaling.to_model(y))
             if variance is not None:
                 variance /= fitted.scaling.scale**2
-            mu, sigma = gp.posterior(x[None, :])
-            noise = gp.hyper.lam2 * gp.hyper.omega2 / weight if variance is None else variance
-            expected = gp.hyper.omega2 * float(sigma[0]) ** 2 + noise
+            mu, sigma = posterior.predict(x[None, :])
+            noise = hyper.lam2 * hyper.omega2 / weight if variance is None else variance
+            expected = hyper.omega2 * float(sigma[0]) ** 2 + noise
             gap = y - float(mu[0])
             surprise += gap * gap / expected  # the square may be infinite, and then a fit is due
-            gp = gp.add(x, y, weight, variance)
-        return replace(self, gp=gp, included=len(self.told), surprise=surprise)
+            posterior = posterior.add(x, y, weight, variance)
+        return replace(self, posterior=posterior, included=len(self.told), surprise=surprise)
 
     def _scaled(self, scaling: Scaling, count: int) -> Data:
         """The first `count` results as the model sees them; its own standard errors stay as told.
@@ -162,7 +169,7 @@ class Belief:
             return self.data.standardised(scaling.shift, scaling.scale)
         drawn = scaling.bend([told.y for told in seen]).tolist()
         observations = ((t.x, y, t.weight, t.variance) for t, y in zip(seen, drawn, strict=True))
-        data = Data.fold(len(self.kinds), observations)
+        data = Data.fold(len(self.columns), observations)
         return data.standardised(scaling.shift, scaling.scale)
 
     def _scaling(self) -> Scaling:
@@ -173,7 +180,8 @@ class Belief:
         if self.model.tail == "linear":
             return Scaling.of(y, centred=centred)
         start = np.array([told.y for told in self.told if told.blind])
-        return Scaling.with_knee(y, start, float(self.data.y.max()), centred=centred)
+        best, rules = float(self.data.y.max()), self.defaults.tail
+        return Scaling.with_knee(y, start, best, centred=centred, rules=rules)
 
     # -- the fit -----------------------------------------------------------------------------------
 
@@ -183,7 +191,7 @@ class Belief:
             return self._first_fit
         ready = self.current()
         counts = (self.fitted.at, len(self.told)), (self.fitted.points, len(self.data))
-        due = refit_due(*counts, ready.surprise, self.model.growth)
+        due = refit_due(*counts, ready.surprise, self.model.growth, self.defaults.fit)
         if not due or self.model.method == "fixed":
             return ready
         return self._refitted()
@@ -193,13 +201,18 @@ class Belief:
         """Of what was told before any fit, for those who look and for the first decision alike."""
         return self._refitted().current()
 
+    @property
+    def _first_hyper(self) -> Hyper:
+        """The hyper-parameters before any fit."""
+        return self.model.start(self.columns, self.defaults.fit)
+
     def _refitted(self) -> Belief:
         scaling = self._scaling()
-        before = self.fitted.hyper if self.fitted else self.model.start(self.kinds)
-        result = fit(self._scaled(scaling, len(self.told)), before, self.model)
+        before = self.fitted.hyper if self.fitted else self._first_hyper
+        result = fit(self._scaled(scaling, len(self.told)), before, self.model, self.defaults.fit)
         hyper = result.hyper
         if result.ok and self.model.method == "map":
-            hyper = widened(hyper, len(self.data))
+            hyper = widened(hyper, len(self.data), self.defaults.fit)
         return self.with_fit(
             {
                 "theta": hyper.kernel.theta.tolist(),
@@ -219,7 +232,7 @@ class Belief:
         positive = min(lam2, omega2, scaling.scale, scaling.width) > 0
         if not positive or not 0 < at <= len(self.told):
             raise StorageError(f"event 'asked': no fit of {len(self.told)} results: {source!r}")
-        start = self.model.start(self.kinds)
+        start = self._first_hyper
         if len(source["theta"]) != len(start.kernel.theta):
             raise StorageError(f"event 'asked': no fit of this model's kernel: {source!r}")
         hyper = replace(
@@ -230,4 +243,4 @@ class Belief:
         )
         ok = bool(source["ok"])
         fitted = Fitted(hyper, scaling, at, points, ok)
-        return replace(self, fitted=fitted, source=source, gp=None, included=0, surprise=0.0)
+        return replace(self, fitted=fitted, source=source, posterior=None, included=0, surprise=0.0)

@@ -4,53 +4,27 @@ Searched for are the logarithms of the kernel's parameters and of the noise rati
 omega^2 and the constant mean are profiled out in closed form (omega^2 joins the search only where
 some observations carry a known variance).
 
-The weak priors of "map", for outcomes with unit spread on the unit cube:
-  length-scale    log h ~ N(log 0.25 + log(d)/2, 1)  distances grow with sqrt(d), so do the scales
-  ripple          log odds (1 + lam2/0.05) ~ N(log 0.1, 1.5)   a tenth of the signal, give or take
-                                                     4 times; less where the noise would hide it
-                  log ratio ~ N(log 0.1, 0.5)        clearly shorter than the trend
-  Hamming weight  log w ~ N(0, 1)
-  noise ratio     log lam2 ~ N(log 0.01, 2)          an sd of 0.1 signals, give or take 3 times
-  signal          omega2 ~ inverse gamma(1, 1)       conjugate: the best omega^2 stays closed
-  mean            N(0, 4 omega2)                     or a trend could be read as a far-off mean
-Length-scales around 0.25 sqrt(d) cost less regret than around 0.5 sqrt(d), which takes rugged
-functions for smooth ones while the data are few, and as much as around 0.15 sqrt(d).
+The weak priors of "map" are those of the kernel (`Kernel.priors`), with the noise ratio's and the
+length-scales' from the model; `defaults.PriorRules` has the numbers.  Length-scales around
+0.25 sqrt(d) cost less regret than around 0.5 sqrt(d), which takes rugged functions for smooth ones
+while the data are few, and as much as around 0.15 sqrt(d).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import log, sqrt
-from typing import NamedTuple
 
 import numpy as np
 
 from regretless._internal.arrays import Array
+from regretless.defaults import NEWEST, FitRules
 from regretless.model.data import Data
 from regretless.model.evidence import evidence, evidence_value
 from regretless.model.factor import NotPositiveDefinite
 from regretless.model.hyper import Hyper
 from regretless.model.model import Model
 
-
-class _Role(NamedTuple):
-    """What a parameter of a kernel may be: bounds, and the centre and sd of its logarithm."""
-
-    low: float
-    high: float
-    center: float
-    sd: float
-
-
-_ROLES = {  # by `Kernel.roles`; the prior of length-scales is the model's
-    "length": _Role(0.005, 100.0, 0.0, 1.0),
-    "weight": _Role(1e-3, 20.0, 0.0, 1.0),
-    "odds": _Role(1e-3, 100.0, log(0.1), 1.5),
-    "ratio": _Role(0.02, 0.7, log(0.1), 0.5),
-}
-_LAM2_BOUNDS = (1e-8, 1e3)
-_HIDDEN = 0.05  # a noise ratio that hides half of what a ripple is believed to be
-_FREE_POINTS = 50  # up to about here a fit costs no more than a search for the next point
 _FAILED = 1e25  # what the search is told where the evidence can't be computed
 
 
@@ -66,7 +40,11 @@ class Fit:
 
 
 def refit_due(
-    observations: tuple[int, int], points: tuple[int, int], surprise: float, growth: float
+    observations: tuple[int, int],
+    points: tuple[int, int],
+    surprise: float,
+    growth: float,
+    rules: FitRules = NEWEST.fit,
 ) -> bool:
     """When to fit again, from counts (at the last fit, now) of observations and distinct points.
 
@@ -80,21 +58,21 @@ def refit_due(
     new = observations[1] - observations[0]
     if new <= 0:
         return False
-    if points[1] > points[0] and points[1] - points[0] >= growth * (points[0] - _FREE_POINTS):
+    if points[1] > points[0] and points[1] - points[0] >= growth * (points[0] - rules.free_points):
         return True
-    return new >= growth * observations[0] or surprise > new + 3.0 * sqrt(2.0 * new)
+    return new >= growth * observations[0] or surprise > new + rules.surprise_sds * sqrt(2.0 * new)
 
 
-def fit(data: Data, start: Hyper, model: Model) -> Fit:
+def fit(data: Data, start: Hyper, model: Model, rules: FitRules = NEWEST.fit) -> Fit:
     """Hyper-parameters for these data, from `start` (the last ones, as a rule) and a few others."""
     if model.method == "fixed":
         return Fit(start, -np.inf, 0, message="the parameters are fixed: nothing to fit")
     if _all_alike(data):
         message = "observations are all alike: nothing to fit"
         return Fit(start, -np.inf, 0, ok=False, message=message)
-    search = _Search(data, start, model)
+    search = _Search(data, start, model, rules)
     best, best_value = search.start, np.inf
-    for begin in search.promising(_descents(len(data), model)):
+    for begin in search.promising(_descents(len(data), model, rules)):
         point, value = search.descend(begin)
         if value < best_value:
             best, best_value = point, value
@@ -112,19 +90,14 @@ def _all_alike(data: Data) -> bool:
     return spread <= 1e-12 * max(1.0, float(np.abs(data.y).max()))  # it is 1 where there is any
 
 
-def _descents(points: int, model: Model) -> int:
-    """How many starts, from the most promising on, are followed to the end; 1: the last fit's.
-
-    With priors there is hardly a second optimum: in 3 of 281 fits the second or third descent ended
-    better by more than 0.1, all with up to 25 points, and they took two thirds of the time.  So
-    beyond 25 points only one fit in five makes sure.
-    """
-    if model.method == "map" and points > 25 and points % 5:
+def _descents(points: int, model: Model, rules: FitRules) -> int:
+    """How many starts, from the most promising on, are followed to the end; 1: the last fit's."""
+    if model.method == "map" and points > rules.sure_points and points % rules.sure_every:
         return 1
-    return 3 if points <= 50 else 2
+    return rules.descents[0] if points <= rules.free_points else rules.descents[1]
 
 
-def widened(hyper: Hyper, points: int) -> Hyper:
+def widened(hyper: Hyper, points: int, rules: FitRules = NEWEST.fit) -> Hyper:
     """With a larger signal and the same noise, because the p parameters had to be fitted.
 
     A fitted model is surer of what it has not seen than it should be, the more so the fewer points
@@ -132,32 +105,34 @@ def widened(hyper: Hyper, points: int) -> Hyper:
     first order.  Without it a run with few points may believe for good that nothing better is left.
     """
     fitted = len(hyper.kernel.theta) + 3  # and noise, signal, mean
-    factor = 1.0 + 2.0 * fitted / points
+    factor = 1.0 + rules.widening * fitted / points
     return replace(hyper, omega2=hyper.omega2 * factor, lam2=hyper.lam2 / factor)
 
 
 class _Search:
     """The penalised negative log evidence over p = (theta, log lam2[, log omega2])."""
 
-    def __init__(self, data: Data, start: Hyper, model: Model) -> None:
-        self.start_hyper, self.model = start, model
+    def __init__(self, data: Data, start: Hyper, model: Model, rules: FitRules) -> None:
+        self.start_hyper, self.model, self.rules = start, model, rules
         self.profile = not bool(data.known.any())
         # Where standard errors were given the constant may be huge, and the search would end as
         # soon as it gains little in comparison.
         self.constant = 0.0 if self.profile else data.constant
         self.data = data if self.profile else replace(data, constant=0.0)
-        self.roles = [_ROLES[role] for role in start.kernel.roles]
-        self.lengths = np.array([role == "length" for role in start.kernel.roles], dtype=bool)
-        self.n_theta = len(self.roles)
+        self.priors = start.kernel.priors(rules.priors)
+        self.lengths = np.array([prior.is_length for prior in self.priors], dtype=bool)
+        self.n_theta = len(self.priors)
+        self.signal_prior = model.signal_prior(rules)
         self.calls = 0
         self.log_variance = log(max(float(np.var(data.y)), 1e-300))
-        rows = [(log(role.low), log(role.high)) for role in self.roles]
-        rows.append((log(_LAM2_BOUNDS[0]), log(_LAM2_BOUNDS[1])))
+        rows = [(log(prior.low), log(prior.high)) for prior in self.priors]
+        lowest, highest = rules.priors.noise_bounds
+        rows.append((log(lowest), log(highest)))
         if not self.profile:
             rows.append((self.log_variance - 14.0, self.log_variance + 14.0))
         self.bounds = np.array(rows)
-        self.odds = np.zeros(len(rows))  # 1 where p holds the odds of a ripple
-        self.odds[: self.n_theta] = [role == "odds" for role in start.kernel.roles]
+        self.hidden = np.zeros(len(rows))  # 1 where noise would hide what a parameter stands for
+        self.hidden[: self.n_theta] = [prior.hidden_by_noise for prior in self.priors]
         self.center, self.spread = self._priors()
 
     @property
@@ -172,14 +147,14 @@ class _Search:
             return np.zeros(size), np.full(size, np.inf)
         mu, sd = self.model.length_prior
         theta = self._theta(mu + log(self._unit))
-        sds = np.where(self.lengths, sd, [role.sd for role in self.roles])
+        sds = np.where(self.lengths, sd, [prior.sd for prior in self.priors])
         center = [*theta, self.model.noise_prior[0], 0.0]
         spread = [*sds, self.model.noise_prior[1], np.inf]
         return np.array(center[:size]), np.array(spread[:size])
 
     def _theta(self, log_length: float) -> Array:
         """The kernel's parameters where their priors have them, but for all length-scales."""
-        return np.where(self.lengths, log_length, [role.center for role in self.roles])
+        return np.where(self.lengths, log_length, [prior.center for prior in self.priors])
 
     @property
     def start(self) -> Array:
@@ -198,8 +173,8 @@ class _Search:
         """The last parameters, and isotropic ones from rough to smooth, quiet to noisy."""
         out = [self.start]
         tail = [] if self.profile else [self.log_variance]
-        for length in (0.05, 0.15, 0.4, 1.2):
-            for lam2 in (1e-3, 1e-1):
+        for length in self.rules.start_lengths:
+            for lam2 in self.rules.start_noises:
                 theta = self._theta(log(length * self._unit))
                 out.append(self._clip(np.array([*theta, log(lam2), *tail])))
         return out
@@ -208,7 +183,7 @@ class _Search:
         self.calls += 1
         try:
             value = evidence_value(
-                self.data, self.hyper_at(p, False), self.model.omega_prior, self.profile
+                self.data, self.hyper_at(p, False), self.signal_prior, self.profile
             )
         except NotPositiveDefinite:
             return _FAILED
@@ -218,20 +193,22 @@ class _Search:
     def descend(self, p: Array) -> tuple[Array, float]:
         from scipy.optimize import minimize  # slow to import, and not every process fits
 
+        rules = self.rules
+        limits = {"maxiter": rules.iterations, "ftol": rules.tolerance, "gtol": rules.flat_slope}
         result = minimize(
             self._objective,
             p,
             jac=True,
             method="L-BFGS-B",
             bounds=self.bounds,
-            options={"maxiter": 60, "ftol": 1e-6, "gtol": 1e-3},  # within a thousandth of the best
+            options=limits,
         )
         return self._clip(result.x), float(result.fun)
 
     def _objective(self, p: Array) -> tuple[float, Array]:
         self.calls += 1
         try:
-            e = evidence(self.data, self.hyper_at(p, False), self.model.omega_prior, self.profile)
+            e = evidence(self.data, self.hyper_at(p, False), self.signal_prior, self.profile)
         except NotPositiveDefinite:
             return _FAILED, np.zeros_like(p)
         slope = [*e.d_theta, e.d_log_lam2, e.d_log_omega2][: len(p)]
@@ -249,16 +226,17 @@ class _Search:
             self.start_hyper, kernel=kernel, lam2=float(np.exp(p[self.n_theta])), omega2=omega2
         )
         if self.profile and profiled:
-            omega2 = evidence(self.data, hyper, self.model.omega_prior).omega2
+            omega2 = evidence(self.data, hyper, self.signal_prior).omega2
             hyper = replace(hyper, omega2=omega2)
         return hyper
 
     def _penalty(self, p: Array) -> tuple[float, Array]:
         """What the priors take away at p, and its slope."""
         noise = float(np.exp(p[self.n_theta]))
-        away = (p + self.odds * log(1.0 + noise / _HIDDEN) - self.center) / self.spread
+        hiding = self.rules.priors.hiding
+        away = (p + self.hidden * log(1.0 + noise / hiding) - self.center) / self.spread
         rise = away / self.spread
-        rise[self.n_theta] += noise / (noise + _HIDDEN) * float(rise @ self.odds)
+        rise[self.n_theta] += noise / (noise + hiding) * float(rise @ self.hidden)
         return float(0.5 * away @ away), rise
 
     def _vector(self, hyper: Hyper) -> Array:

@@ -42,8 +42,27 @@ class GP:
         return cls(data, hyper, factor)
 
     @property
+    def points(self) -> Array:
+        return self.data.x
+
+    @property
+    def sample_means(self) -> Array:
+        return self.data.y
+
+    @property
     def omega(self) -> float:
         return sqrt(self.hyper.omega2)
+
+    @property
+    def omega2(self) -> float:
+        return self.hyper.omega2
+
+    @property
+    def jitter(self) -> float:
+        return self.factor.jitter
+
+    def scales(self, dim: int) -> Array:
+        return self.hyper.kernel.scales(dim)
 
     @property
     def noise_sd(self) -> float:
@@ -80,7 +99,7 @@ class GP:
             return 0.0, self.factor.solve(self.data.y)
         return fitted_mean(self.factor, self.data.y, self.hyper.mean_precision)
 
-    def posterior(self, x: Array) -> tuple[Array, Array]:
+    def predict(self, x: Array) -> tuple[Array, Array]:
         """mu_n(x) and sigma_n(x), eqs. mun and postpwd; the sd of f is omega * sigma."""
 
         def mean_and_quad(part: Array) -> Array:
@@ -90,7 +109,7 @@ class GP:
         mu, quad = _in_blocks(mean_and_quad, x, len(self.data))
         return self.mean + mu, _sd(quad)
 
-    def posterior_vjp(self, x: Array) -> tuple[Array, Array, Callable[[Array, Array], Array]]:
+    def predict_vjp(self, x: Array) -> tuple[Array, Array, Callable[[Array, Array], Array]]:
         """mu, sigma, and (a, b) -> a dmu/dx + b dsigma/dx row by row."""
         k, pullback = self.hyper.kernel.cross_vjp(x, self.data.x)
         quad, solved = self.factor.quad_and_solve(k.T)
@@ -111,7 +130,7 @@ class GP:
         variance = quiet - quiet * quiet * self.factor.inverse_diagonal()
         mu, sigma = self.data.y - quiet * self.alpha, np.sqrt(np.maximum(variance, _TINY))
         if loud.any():
-            mu[loud], sigma[loud] = self.posterior(self.data.x[loud])
+            mu[loud], sigma[loud] = self.predict(self.data.x[loud])
         return mu, sigma
 
     def covariance(self, x: Array, z: Array | None = None) -> Array:
@@ -121,11 +140,11 @@ class GP:
         kz = kx if z is None else kernel.gram(self.data.x, z)
         return np.asarray(kernel.gram(x, z) - self.factor.cross(kx, kz))
 
-    def shared(self, point: Array) -> Shared:
+    def shared(self, point: Array) -> SharedCovariance:
         """k_n(., point): what f has in common with f there."""
-        return Shared(self, point)
+        return SharedCovariance(self, point)
 
-    def sample_path(self, rng: Generator, features: int = 1024, scale: float = 1.0) -> Path:
+    def sample_path(self, rng: Generator, features: int = 1024, scale: float = 1.0) -> GPPath:
         """A draw of f as one continuous function, by pathwise conditioning (Matheron's rule).
 
         `scale` widens the posterior around its mean: a draw from GP(mu_n, (scale omega)^2 k_n).
@@ -139,7 +158,7 @@ class GP:
         correction = self.alpha - wide * self.factor.solve(prior + error)
         # As in `at_data`, K = C - D: what the prior adds at the data, its correction takes away.
         at_data = self.data.y - wide * error - (noise + self.factor.jitter) * correction
-        path = Path(self, basis, wide * coefficients, correction, at_data)
+        path = GPPath(self, basis, wide * coefficients, correction, at_data)
         loud = noise > _CANCELLATION_NOISE
         if loud.any():
             at_data[loud] = path(self.data.x[loud])
@@ -186,7 +205,7 @@ class GP:
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
+class GPPath:
     """A sampled function: a random Fourier prior plus the data's correction."""
 
     gp: GP
@@ -194,6 +213,13 @@ class Path:
     coefficients: Array
     correction: Array
     at_data: Array  # its values at the rows of the data
+
+    @property
+    def width(self) -> int:
+        return len(self.coefficients) + len(self.correction)
+
+    def scales(self, dim: int) -> Array:
+        return self.gp.scales(dim)
 
     def __call__(self, x: Array) -> Array:
         def values(part: Array) -> Array:
@@ -214,7 +240,7 @@ class Path:
 
 
 @dataclass(frozen=True, eq=False)
-class Shared:
+class SharedCovariance:
     """k_n(x, point) for one point, eq. kerneln: a sum of k(x, .) over the data and the point."""
 
     gp: GP
@@ -242,7 +268,7 @@ class Shared:
     @cached_property
     def variance(self) -> float:
         """At the point itself."""
-        return float(self.gp.posterior(self.point[None, :])[1][0] ** 2)
+        return float(self.gp.predict(self.point[None, :])[1][0] ** 2)
 
     def __call__(self, x: Array) -> Array:
         return self.gp.hyper.kernel.gram(x, self._centres) @ self._weights

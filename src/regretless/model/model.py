@@ -4,46 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import log, sqrt
+from math import sqrt
 from typing import Any, Literal
 
 import numpy as np
 
 from regretless._internal.validate import check_amount, is_number, plain, with_plain_numbers
+from regretless.defaults import NEWEST, FitRules, Prior
 from regretless.errors import ConfigError
-from regretless.kernels import (
-    SE,
-    Hamming,
-    Kernel,
-    Matern,
-    Product,
-    Rippled,
-    kernel_from_json,
-    kernel_to_json,
-)
+from regretless.kernels import NAMED, Kernel, Product
+from regretless.model.data import Data
+from regretless.model.gp import GP
 from regretless.model.hyper import Hyper
-
-KERNELS = ("rippled", "se", "matern12", "matern32", "matern52")
+from regretless.model.posterior import Posterior
+from regretless.space import Parameter
 
 
 @dataclass(frozen=True)
 class Model:
     """How the surrogate is built and fitted; `Model.paper()` is the paper's own setting."""
 
-    kernel: str | Kernel = "rippled"
+    kernel: str | Kernel = NEWEST.model.kernel
     mean: Literal["constant", "zero"] = "constant"
     method: Literal["map", "ml", "fixed"] = "map"
-    length_prior: tuple[float, float] = (log(0.25), 1.0)  # of log h - log(d)/2
-    noise_prior: tuple[float, float] = (log(0.01), 2.0)  # of log lam2
-    growth: float = 0.1  # fit again when the data have grown by this share
-    lam2: float = 0.01  # the noise ratio and the signal before any fit; for good if fixed
-    omega2: float = 1.0
-    tail: Literal["log", "linear"] = "log"  # how disasters count, see `outcomes`
+    length_prior: tuple[float, float] = NEWEST.model.length_prior  # of log h - log(d)/2
+    noise_prior: tuple[float, float] = NEWEST.model.noise_prior  # of log lam2
+    growth: float = NEWEST.model.growth  # fit again when the data have grown by this share
+    lam2: float = NEWEST.model.lam2  # noise ratio and signal before any fit; for good if fixed
+    omega2: float = NEWEST.model.omega2
+    tail: Literal["log", "linear"] = "log"  # how disasters count, see `scaling`
 
     def __post_init__(self) -> None:
         with_plain_numbers(self)
-        if not isinstance(self.kernel, Kernel) and self.kernel not in KERNELS:
-            raise ConfigError(f"kernel: need one of {', '.join(KERNELS)}, got {self.kernel!r}")
+        if not isinstance(self.kernel, Kernel) and self.kernel not in NAMED:
+            raise ConfigError(f"kernel: need one of {', '.join(NAMED)}, got {self.kernel!r}")
         if self.mean not in ("constant", "zero"):
             raise ConfigError(f"mean: need 'constant' or 'zero', got {self.mean!r}")
         if self.method not in ("map", "ml", "fixed"):
@@ -72,65 +66,73 @@ class Model:
         """Zero mean and these parameters, for outcomes as they are: no fit, no rescaling."""
         return cls(kernel, mean="zero", method="fixed", lam2=lam2, omega2=omega2, tail="linear")
 
-    @property
-    def mean_precision(self) -> float | None:
+    def start(self, columns: Sequence[Parameter], rules: FitRules = NEWEST.fit) -> Hyper:
+        """Hyper-parameters before any data, for the parameters of a space."""
+        kernel = self._kernel_for(columns, rules)
+        return Hyper(kernel, self.lam2, self.omega2, self._mean_precision(rules))
+
+    def posterior(self, data: Data, hyper: Hyper) -> Posterior:
+        """What is believed given data; another kind of model overrides this."""
+        return GP.of(data, hyper)
+
+    def _mean_precision(self, rules: FitRules) -> float | None:
         if self.mean == "zero":
             return None
-        return 0.25 if self.method == "map" else 0.0
+        return rules.priors.mean_precision if self.method == "map" else 0.0
 
-    @property
-    def omega_prior(self) -> tuple[float, float]:
-        return (1.0, 1.0) if self.method == "map" else (0.0, 0.0)
-
-    def start(self, kinds: Sequence[str]) -> Hyper:
-        """Hyper-parameters before any data."""
-        return Hyper(self._kernel_for(kinds), self.lam2, self.omega2, self.mean_precision)
+    def signal_prior(self, rules: FitRules) -> tuple[float, float]:
+        """(a, b) of the inverse-gamma prior of omega^2; zeros for none."""
+        return rules.priors.signal if self.method == "map" else (0.0, 0.0)
 
     def to_json(self) -> dict[str, Any]:
-        kernel = self.kernel if isinstance(self.kernel, str) else kernel_to_json(self.kernel)
+        kernel = self.kernel if isinstance(self.kernel, str) else self.kernel.to_json()
         return asdict(self) | {"kernel": kernel}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Model:
         given: dict[str, Any] = {"tail": "linear"} | _with_tuples(data)  # older ones have no tail
         if not isinstance(given["kernel"], str):
-            given["kernel"] = kernel_from_json(given["kernel"])
+            given["kernel"] = Kernel.from_json(given["kernel"])
         return cls(**given)
 
-    def _kernel_for(self, kinds: Sequence[str]) -> Kernel:
+    def _kernel_for(self, columns: Sequence[Parameter], rules: FitRules) -> Kernel:
+        """The model's own kernel over all columns with a distance, times what other kinds bring."""
         if isinstance(self.kernel, Kernel):
             return self.kernel
-        choices = tuple(i for i, kind in enumerate(kinds) if kind == "categorical")
-        others = tuple(i for i, kind in enumerate(kinds) if kind != "categorical")
-        parts: list[Kernel] = []
-        if others:
-            scales = (0.5 * sqrt(len(others)),) * len(others)
-            columns = None if not choices else others
-            if self.kernel == "rippled":
-                parts.append(Rippled(scales, columns))
-            elif self.kernel == "se":
-                parts.append(SE(scales, columns))
-            else:
-                nu = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}[str(self.kernel)]
-                parts.append(Matern(scales, columns, nu))
-        if choices:
-            parts.append(Hamming((1.0,) * len(choices), choices))
-        return parts[0] if len(parts) == 1 else Product(tuple(parts))
+        kinds: dict[type[Parameter], dict[int, Parameter]] = {}
+        for column, parameter in enumerate(columns):
+            kinds.setdefault(type(parameter), {})[column] = parameter
+        parts = {kind: kind.kernel_part(mine) for kind, mine in kinds.items()}
+        factors = [part for part in parts.values() if part is not None]
+        near = tuple(i for i, parameter in enumerate(columns) if parts[type(parameter)] is None)
+        if near:
+            scales = (rules.first_length * sqrt(len(near)),) * len(near)
+            own = NAMED[self.kernel](scales, near if factors else None)
+            factors.insert(0, own)
+        return factors[0] if len(factors) == 1 else Product(tuple(factors))
 
 
 def _with_tuples(data: Mapping[str, Any]) -> dict[str, Any]:
     return {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
 
 
-def checked_model(kinds: tuple[str, ...], model: object) -> Model:
-    """Once it has been tried: a study that could be created must also be able to go on."""
+def checked_model(
+    columns: Sequence[Parameter], model: object, rules: FitRules = NEWEST.fit
+) -> Model:
+    """The model, once its kernel has been tried: whoever begins must be able to go on."""
     if not isinstance(model, Model):
         raise ConfigError(f"model: need a Model, got {model!r}")
-    kernel = model.start(kinds).kernel
+    kernel = model.start(columns, rules).kernel
     try:
-        kernel.gram(np.full((1, len(kinds)), 0.5))
+        kernel.gram(np.full((1, len(columns)), 0.5))
     except IndexError:
         raise ConfigError(
-            f"model: {kernel!r} has columns beyond the {len(kinds)} there are"
+            f"model: {kernel!r} has columns beyond the {len(columns)} there are"
         ) from None
+    priors, parameters = kernel.priors(rules.priors), len(kernel.theta)
+    if len(priors) != parameters or not all(isinstance(prior, Prior) for prior in priors):
+        raise ConfigError(
+            f"model: {kernel!r} has {parameters} parameters and needs a Prior for each, got"
+            f" {priors!r}"
+        )
     return model

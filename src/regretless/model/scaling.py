@@ -19,9 +19,8 @@ import numpy.typing as npt
 
 from regretless._internal.arrays import Array
 from regretless._internal.validate import LEAST_SCALE
+from regretless.defaults import NEWEST, TailRules
 
-_FAR = 3.0  # how many widths below the usual outcome disasters begin
-_START = 3  # results that tell what is usual, at the least
 _DEEPEST = 300.0  # exponents that are believed on the way back
 
 
@@ -40,19 +39,28 @@ class Scaling:
         return cls()._spread(y, centred)
 
     @classmethod
-    def with_knee(cls, y: Array, start: Array, best: float, *, centred: bool) -> Scaling:
+    def with_knee(
+        cls,
+        y: Array,
+        start: Array,
+        best: float,
+        *,
+        centred: bool,
+        rules: TailRules = NEWEST.tail,
+    ) -> Scaling:
         """The same, with disasters drawn in, by what the points of the start showed.
 
-        These were chosen blindly, so their median is the usual outcome.  Far below it is what is
-        `_FAR` times as far away as the `best` mean of a point is above; or as their sd, if that is
-        more, by the median of their distances: no disaster among them counts in that, as it would
-        in the sd itself, nor in that of replicates.
+        Nothing that was told led to these points, so their median is the usual outcome.  An outcome
+        counts as a disaster if it is below the median by `rules.far` times the width: the distance
+        from the median up to the `best` mean of a point, or the sd of the start's results if that
+        is more.  The sd is taken from the median distance, in which a disaster does not count.
         """
-        if len(start) >= _START:
+        if len(start) >= rules.least_results:
             usual = float(np.median(start))
-            width = max(best - usual, 1.5 * float(np.median(np.abs(start - usual))))
+            middle = float(np.median(np.abs(start - usual)))
+            width = max(best - usual, rules.median_to_sd * middle)
             if _counts(width, max(abs(usual), abs(best))):
-                return cls(knee=usual - _FAR * width, width=width)._spread(y, centred)
+                return cls(knee=usual - rules.far * width, width=width)._spread(y, centred)
         return cls.of(y, centred=centred)
 
     @classmethod

@@ -1,14 +1,18 @@
 """Policies: what to try next."""
 
-from regretless.policies.base import Policy, PolicyInput, incumbent
+from regretless.policies.base import Incumbent, Policy, PolicyInput, incumbent_value
 from regretless.policies.ei import AEI, EI, EIC, EINguyen
 from regretless.policies.ids import IDS
 from regretless.policies.scores import (
     FEASIBLE,
     STEEP,
     Candidates,
+    Constraint,
+    Gate,
     PathScore,
     PosteriorScore,
+    Predicted,
+    Rows,
     Score,
     upper_score,
 )
@@ -28,15 +32,20 @@ __all__ = [
     "POLICIES",
     "STEEP",
     "Candidates",
+    "Constraint",
     "EINguyen",
     "ExploreThenCommit",
+    "Gate",
+    "Incumbent",
     "PathScore",
     "Policy",
     "PolicyInput",
     "PosteriorScore",
+    "Predicted",
     "Random",
+    "Rows",
     "Score",
-    "incumbent",
+    "incumbent_value",
     "make_policy",
     "upper_score",
 ]

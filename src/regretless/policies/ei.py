@@ -20,12 +20,11 @@ from regretless._internal.validate import (
 from regretless.errors import ConfigError
 from regretless.improvement import gate
 from regretless.policies.base import (
-    Incumbent,
+    IncumbentKind,
     Policy,
     PolicyInput,
     check_incumbent,
-    incumbent,
-    within,
+    incumbent_value,
 )
 from regretless.policies.scores import PosteriorScore, Score, log_ei
 from regretless.theory import omega_n
@@ -41,7 +40,7 @@ class EI(Policy):
     """
 
     name: ClassVar[str] = "ei"
-    incumbent: Incumbent = "mean"
+    incumbent: IncumbentKind = "mean"
     beta: float = 0.9
 
     def __post_init__(self) -> None:
@@ -49,16 +48,15 @@ class EI(Policy):
         check_incumbent(self.incumbent, self.beta)
 
     def xi(self, inputs: PolicyInput) -> float:
-        return incumbent(inputs, self.incumbent, self.beta)
+        return incumbent_value(inputs, self.incumbent, self.beta)
 
     def score(self, inputs: PolicyInput) -> Score:
         xi = self.xi(inputs)
         return PosteriorScore(
-            inputs.gp,
+            inputs.posterior,
             self.omega(inputs),
             lambda mu, s: log_ei(mu, s, xi),
-            xi,
-            self.threshold(inputs),
+            constraints=self.gates(inputs),
         )
 
 
@@ -101,18 +99,18 @@ class EIC(EI):
         check_share("payback", self.payback)
 
     def horizon(self, inputs: PolicyInput) -> float:
-        return within(self.payback, inputs.remaining)
+        return inputs.horizon.within(self.payback)
 
     def threshold(self, inputs: PolicyInput) -> float | None:
         return gate(self.horizon(inputs)) if self.gate else None
 
     def omega(self, inputs: PolicyInput) -> float:
         if self.omega_scale is None:
-            return inputs.gp.omega
-        if inputs.asked < len(self.gamma):
-            gamma = self.gamma[inputs.asked]
+            return inputs.posterior.omega
+        if inputs.horizon.asked < len(self.gamma):
+            gamma = self.gamma[inputs.horizon.asked]
         else:  # past a schedule's end omega_n must go on growing
-            gamma = max((inputs.gp.information, *self.gamma[-1:]))
+            gamma = max((inputs.posterior.information, *self.gamma[-1:]))
         return omega_n(gamma, self.omega_scale, self.delta)
 
 
@@ -133,7 +131,7 @@ class AEI(EI):
             raise ConfigError(f"factor: need 'printed' or 'huang', got {self.factor!r}")
 
     def score(self, inputs: PolicyInput) -> Score:
-        xi, noise = self.xi(inputs), inputs.gp.noise_sd
+        xi, noise = self.xi(inputs), inputs.posterior.noise_sd
 
         def utility(mu: Array, s: Array) -> tuple[Array, Array, Array]:
             value, d_mu, d_s = log_ei(mu, s, xi)
@@ -144,7 +142,7 @@ class AEI(EI):
             kept = s * s / (total * (total + noise))
             return value + np.log(kept), d_mu, d_s + noise * s / (total**3 * kept)
 
-        return PosteriorScore(inputs.gp, inputs.gp.omega, utility)
+        return PosteriorScore(inputs.posterior, inputs.posterior.omega, utility)
 
 
 @dataclass(frozen=True)
@@ -165,4 +163,4 @@ class EINguyen(EI):
     def settle(self, inputs: PolicyInput, value: float) -> int | None:
         if self.kappa == 0 or value + log(inputs.unit) >= log(self.kappa):
             return None
-        return int(np.argmax(inputs.gp.data.y[: inputs.rows]))
+        return int(np.argmax(inputs.posterior.sample_means[: inputs.rows]))

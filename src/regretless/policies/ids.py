@@ -12,24 +12,23 @@ import numpy as np
 from regretless._internal.arrays import Array
 from regretless._internal.validate import check_flag, check_share
 from regretless.improvement import gate
-from regretless.policies.base import Policy, PolicyInput, within
+from regretless.policies.base import Policy, PolicyInput
 from regretless.policies.scores import PosteriorScore, Score
 
-_RESOLUTION = 0.1  # a share of the signal's variance below which IDS learns no more
-_NOTHING = 1e-12  # a variance, or a rest of it, that is none
+_NO_VARIANCE = 1e-12  # a variance, or a rest of it, that counts as none
 
 
 @dataclass(frozen=True)
 class IDS(Policy):
     """Information-directed sampling within EIC's gate, its confidence set by what budget remains.
 
-    It takes the point with the least regret that may be feared, squared, per information gained:
+    It minimises (worst-case regret)^2 / information gain, that is
     (max U - (mu - b s))^2 / log(1 + s^2 / r^2), with U = mu + b s (Kirschner and Krause 2018).
-    r is the noise, but at least a third of the signal: with less every look would tell everything
-    about its point, near or far, and the search would creep.
-    Their b grows with n.  Here b = |t|, where t is EIC's gate: mu + |t| s is the least value of an
-    incumbent at which x is not worth its cost any more, so it is what can still be hoped for at x.
-    The gate itself keeps from learning what can't pay any more.
+    r is the noise, but at least a third of the signal.  With less, one look would tell everything
+    about its point, near or far, and the search would move in small steps.
+    Their b grows with n.  Here b = |t|, where t is EIC's gate.  mu + |t| s is the least value of an
+    incumbent at which x is no longer worth its cost, so it is the best that x may still turn out to
+    be.  The gate excludes points whose information can't pay for itself any more.
 
     EIC counts an improvement in every step to come, as if nothing else were ever found.  But what
     is found now is soon surpassed, or would have been found anyway.  So here, and for the gate, an
@@ -56,23 +55,25 @@ class IDS(Policy):
             check_flag("directed", self.directed)
 
     def horizon(self, inputs: PolicyInput) -> float:
-        usual = 1.0 if inputs.choices else 0.3
-        return within(usual if self.payback is None else self.payback, inputs.remaining)
+        rules = inputs.defaults.ids
+        usual = rules.payback_with_choices if inputs.choices else rules.payback
+        return inputs.horizon.within(usual if self.payback is None else self.payback)
 
     def threshold(self, inputs: PolicyInput) -> float:
         return gate(self.horizon(inputs))
 
     def score(self, inputs: PolicyInput) -> Score:
-        gp, threshold = inputs.gp, self.threshold(inputs)
-        b = -threshold
+        posterior, rules = inputs.posterior, inputs.defaults.ids
+        b = -self.threshold(inputs)
         hoped_for, top = inputs.highest(b)
-        noise2 = max(gp.noise_sd**2, _RESOLUTION * gp.omega**2)
-        least = 1e-9 * gp.omega  # where the highest point itself is looked at
+        noise2 = max(posterior.noise_sd**2, rules.resolution * posterior.omega**2)
+        least = 1e-9 * posterior.omega  # where the highest point itself is looked at
         learnt: Callable[..., tuple[Array, ...]] = partial(_log_learnt, noise2=noise2)
         shared = None
-        if inputs.choices if self.directed is None else self.directed:
-            shared = gp.shared(hoped_for)
-            variance = shared.variance * gp.hyper.omega2
+        usual = inputs.choices and rules.directed_with_choices
+        if usual if self.directed is None else self.directed:
+            shared = posterior.shared(hoped_for)
+            variance = shared.variance * posterior.omega2
             learnt = partial(_log_learnt_of, variance=variance, noise2=noise2)
 
         def utility(mu: Array, s: Array, *covariance: Array) -> tuple[Array, ...]:
@@ -81,7 +82,8 @@ class IDS(Policy):
             value = value - 2.0 * np.log(feared)
             return value, 2.0 / feared, d_s - 2.0 * b / feared, *d_covariance
 
-        return PosteriorScore(gp, gp.omega, utility, self.xi(inputs), threshold, shared)
+        gates = self.gates(inputs)
+        return PosteriorScore(posterior, posterior.omega, utility, shared, constraints=gates)
 
 
 def _log_learnt(s: Array, noise2: float) -> tuple[Array, Array]:
@@ -98,8 +100,8 @@ def _log_learnt_of(
     I = -log(1 - rho^2) for the correlation rho of the outcome with f there, of which are given its
     covariance with f(x) and its variance.  At the other point itself that is log(1 + s^2/r^2).
     """
-    both = max(variance, _NOTHING * noise2) * (noise2 + s * s)
-    rho2 = np.minimum(covariance * covariance / both, 1.0 - _NOTHING)
-    learnt = _NOTHING**2 - np.log1p(-rho2)
+    both = max(variance, _NO_VARIANCE * noise2) * (noise2 + s * s)
+    rho2 = np.minimum(covariance * covariance / both, 1.0 - _NO_VARIANCE)
+    learnt = _NO_VARIANCE**2 - np.log1p(-rho2)
     rate = 2.0 / ((1.0 - rho2) * learnt)
     return np.log(learnt), -rate * rho2 * s / (noise2 + s * s), rate * covariance / both

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from regretless._internal.arrays import Array
 from regretless._internal.validate import check_share
 from regretless.policies.base import Policy, PolicyInput
-from regretless.policies.scores import Score, upper_score
 
 
 @dataclass(frozen=True)
@@ -21,9 +18,6 @@ class Random(Policy):
 
     def shortcut(self, inputs: PolicyInput) -> Array | None:
         return inputs.draw()
-
-    def score(self, inputs: PolicyInput) -> Score:
-        return upper_score(inputs.gp, 0.0)
 
 
 @dataclass(frozen=True)
@@ -41,10 +35,7 @@ class ExploreThenCommit(Policy):
         check_share("explore", self.explore)
 
     def shortcut(self, inputs: PolicyInput) -> Array | None:
-        budget = inputs.asked + inputs.remaining
-        if inputs.asked < self.explore * budget:
+        horizon = inputs.horizon
+        if horizon.asked < self.explore * (horizon.asked + horizon.steps):
             return inputs.draw()
-        return np.asarray(inputs.gp.data.x[inputs.incumbent_row])
-
-    def score(self, inputs: PolicyInput) -> Score:
-        return upper_score(inputs.gp, 0.0)
+        return inputs.incumbent.x

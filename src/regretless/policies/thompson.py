@@ -43,9 +43,9 @@ class GPTS(Policy):
     def width(self, inputs: PolicyInput) -> float:
         """By what the posterior sd is multiplied."""
         if isinstance(self.scale, str):  # R / lam = 1, as for GP-UCB
-            return beta_n(inputs.gp.information, self.bound, 1.0, self.delta / 2)
+            return beta_n(inputs.posterior.information, self.bound, 1.0, self.delta / 2)
         return self.scale or 1.0
 
     def score(self, inputs: PolicyInput) -> Score:
-        path = inputs.gp.sample_path(inputs.rng, self.features, self.width(inputs))
-        return PathScore(path)
+        path = inputs.posterior.sample_path(inputs.rng, self.features, self.width(inputs))
+        return PathScore(path, inputs.posterior)

@@ -44,7 +44,7 @@ class GPUCB(Policy):
 
     def width(self, inputs: PolicyInput) -> float:
         """sqrt(beta_n): how many posterior sds."""
-        n, d = inputs.asked + 1, inputs.dim
+        n, d = inputs.horizon.asked + 1, inputs.dim
         if not isinstance(self.beta, str):
             return sqrt(self.beta)
         if self.beta == "log":
@@ -53,9 +53,8 @@ class GPUCB(Policy):
             finite = 2 * log(2 * pi**2 * n**2 / (3 * self.delta))
             cover = 2 * d * log(n**2 * d * sqrt(log(4 * d / self.delta)))
             return sqrt(finite + max(0.0, cover))
-        gp = inputs.gp
         # sigma is regularised by the noise ratio lam^2 itself: noise of sd lam is R / lam = 1.
-        return beta_n(gp.information, self.bound, 1.0, self.delta)
+        return beta_n(inputs.posterior.information, self.bound, 1.0, self.delta)
 
     def score(self, inputs: PolicyInput) -> Score:
-        return upper_score(inputs.gp, self.width(inputs))
+        return upper_score(inputs.posterior, self.width(inputs))

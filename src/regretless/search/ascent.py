@@ -11,26 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
+from regretless.defaults import SearchRules
 from regretless.policies import Score
 from regretless.search.pool import Pool, best_apart
-from regretless.space import Space
+from regretless.search.slice import Domain
 
-# Many climb a little, few climb on to the top: how many, strength of the barrier, iterations.
+# How many climb, the strength of the barrier, and the iterations, stage by stage.
 Stages: TypeAlias = tuple[tuple[int, float, int], ...]
-STAGES: Stages = ((24, 1e-2, 3), (4, 6e-4, 6))
-BRIEF: Stages = ((8, 6e-4, 4),)  # for a score of few hills, of which only the height is asked for
-_FLAT = 1e-7  # a gain (of log EI, as a rule) that is not worth another step
-_SCALES = 0.02, 1.0  # between which the length-scales are believed
-_FIRST, _LONGEST = 0.15, 0.25  # steps: the first, in length-scales; any, of the range
 
 
-def climb(pool: Pool, space: Space, movable: NDArray[np.bool_], stages: Stages) -> None:
+def climb(pool: Pool, space: Domain, movable: NDArray[np.bool_], stages: Stages) -> None:
     """Adds to the pool where the best of it end: after each stage the best climb on."""
-    ascent = _Ascent(pool.score, pool.best(stages[0][0]), movable)
+    rules = pool.rules
+    ascent = _Ascent(pool.score, pool.best(stages[0][0]), movable, rules)
     tops = []
     for count, barrier, iterations in stages:
         if count < len(ascent.x):
-            ascent.keep(best_apart(ascent.x, ascent.value, count))
+            ascent.keep(best_apart(ascent.x, ascent.value, count, rules.cells))
         ascent.climb(barrier, iterations)
         tops.append(ascent.x)
     pool.add(space.canonical(np.vstack(tops)))
@@ -42,14 +39,16 @@ class _Ascent:
     `inverse` is what is known of a row's inverse Hessian: all zero while that is nothing.
     """
 
-    def __init__(self, score: Score, x: Array, movable: NDArray[np.bool_]) -> None:
+    def __init__(
+        self, score: Score, x: Array, movable: NDArray[np.bool_], rules: SearchRules
+    ) -> None:
         count, dim = x.shape
-        self.score, self.x, self.movable = score, x, movable
+        self.score, self.x, self.movable, self.rules = score, x, movable, rules
         self.value = np.zeros(count)
         self.step = np.ones(count)
         self.inverse = np.zeros((count, dim, dim))
         self.fresh = np.ones(count, dtype=bool)
-        self.scales = np.clip(score.scales(dim), *_SCALES)
+        self.scales = np.clip(score.scales(dim), *rules.believed_scales)
 
     def keep(self, rows: NDArray[np.intp]) -> None:
         self.x, self.value, self.step = self.x[rows], self.value[rows], self.step[rows]
@@ -61,10 +60,11 @@ class _Ascent:
             x = self.x
             free = np.where(np.where(slope < 0.0, x > 0.0, x < 1.0), slope, 0.0)
             direction = self._direction(free)
-            if _dot(direction, free).max() < _FLAT:
+            if _dot(direction, free).max() < self.rules.flat:
                 break
-            longest = np.maximum(np.abs(direction).max(axis=1), _LONGEST)
-            direction *= (_LONGEST * self.step / longest)[:, None]
+            most = self.rules.longest_step
+            longest = np.maximum(np.abs(direction).max(axis=1), most)
+            direction *= (most * self.step / longest)[:, None]
             new = np.minimum(np.maximum(x + direction, 0.0), 1.0)
             moved = new - x
             new_value, new_slope = self._look(new, barrier)
@@ -89,7 +89,7 @@ class _Ascent:
         if uphill.all():
             return newton
         scaled = free * self.scales
-        length = _FIRST / np.maximum(np.abs(scaled).max(axis=1), 1e-300)
+        length = self.rules.first_step / np.maximum(np.abs(scaled).max(axis=1), 1e-300)
         return np.where(uphill[:, None], newton, scaled * self.scales * length[:, None])
 
     def _learn(self, s: Array, y: Array) -> None:

@@ -9,24 +9,15 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
-from regretless.model import GP
+from regretless.defaults import NEWEST, SearchRules
+from regretless.model import Posterior
 from regretless.policies import FEASIBLE, STEEP, Candidates, Score
-from regretless.space import Space
-
-# Sizes are what a measurement of many random states asked for (tests/test_maximise.py); "work" is
-# points times the terms that one costs.
-_ENUMERATE, _ENUMERATE_WORK = 2048, 400_000  # finite spaces of either size are searched completely
-_GLOBAL, _GLOBAL_WORK = (256, 2048), 40_000  # points over the cube: fewer where each costs more
-_AROUND, _AROUND_WORK = (128, 1024), 15_000  # points around the best: fewer where each costs more
-_AWAY = (0.1, 1.0)  # how far from them, in length-scales
-_CELLS = 8  # a side, of the grid that tells starts apart
-_CENTERS = 8  # points to look around
-_SCALES = 0.02, 1.0  # between which the length-scales are believed
+from regretless.search.slice import Domain, Slice, rows_in
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The best feasible point; `row` is its place among the sampled points, if it is one."""
+    """The best feasible point; `row` is its place among the points of the data, if it is one."""
 
     x: Array
     value: float
@@ -34,23 +25,33 @@ class Found:
     feasible: bool = True  # False: nothing is, and this is no more than the first point looked at
 
 
-def candidates(space: Space, gp: GP, rng: Generator, width: int) -> Candidates:
-    """Every point of a small finite space; others are spread over, the thinner the wider a score.
+def candidates(
+    space: Domain,
+    posterior: Posterior,
+    rng: Generator,
+    width: int,
+    rules: SearchRules = NEWEST.search,
+) -> Candidates:
+    """Every point of a small finite space; of others a spread, thinner where a score costs more.
 
     `width` is `Score.width`, how much work a point is.
     """
-    most = max(_ENUMERATE, _ENUMERATE_WORK // max(1, width))
+    rows = rows_in(space, posterior.points)
+    most = max(rules.enumerate_points, rules.enumerate_work // max(1, width))
     if space.size is not None and space.size <= most:
-        return Candidates(gp, space.grid(), complete=True)
-    count = int(np.clip(_GLOBAL_WORK / max(1, width), *_GLOBAL))
-    return Candidates(gp, space.spread(_spread(count, space.dim, rng)))
+        return Candidates(posterior, space.grid(), complete=True, rows=rows)
+    count = int(np.clip(rules.global_work / max(1, width), *rules.global_points))
+    others = space.spread(_spread(count, space.dim, rng))
+    if isinstance(space, Slice):  # what was good elsewhere may be good here
+        others = np.vstack([space.moved(posterior.points), others])
+    return Candidates(posterior, others, rows=rows)
 
 
 class Pool:
     """Scored candidates, the sampled points first: ties go to them."""
 
-    def __init__(self, score: Score, begin: Candidates) -> None:
-        self.score = score
+    def __init__(self, score: Score, begin: Candidates, rules: SearchRules) -> None:
+        self.score, self.rules = score, rules
         self.x = np.vstack([begin.sampled, begin.others])
         self.value, self.slack = score.over(begin)
 
@@ -74,16 +75,17 @@ class Pool:
 
     def best(self, count: int) -> Array:
         """The best points of different places; one that just misses the gate may be among them."""
-        return np.asarray(self.x[best_apart(self.x, self._merit, count)])
+        return np.asarray(self.x[best_apart(self.x, self._merit, count, self.rules.cells)])
 
     def best_sampled(self, rows: int) -> Array:
-        return self.x[np.argsort(-self._merit[:rows], kind="stable")[:_CENTERS]]
+        best = np.argsort(-self._merit[:rows], kind="stable")[: self.rules.centers]
+        return np.asarray(self.x[best])
 
-    def found(self, sampled: Array) -> Found:
+    def found(self, begin: Candidates) -> Found:
         value = self._feasible_value
         best = int(np.argmax(value))
         x = self.x[best]
-        same = np.flatnonzero((sampled == x).all(axis=1))
+        same = np.flatnonzero((begin.posterior.points == x).all(axis=1))
         row = int(same[0]) if len(same) else None
         return Found(x, float(self.value[best]), row, bool(value[best] > -np.inf))
 
@@ -101,24 +103,27 @@ def _spread(count: int, dim: int, rng: Generator) -> Array:
     return np.asarray(points)
 
 
-def around(centers: Array, score: Score, space: Space, rng: Generator) -> Array:
+def around(
+    centers: Array, score: Score, space: Domain, rng: Generator, rules: SearchRules
+) -> Array:
     """Points near the best sampled ones, where a short ripple has hills too narrow to be hit."""
-    count = int(np.clip(_AROUND_WORK / max(1, score.width), *_AROUND)) // len(centers)
-    scales = np.clip(score.scales(space.dim), *_SCALES)
+    most = int(np.clip(rules.around_work / max(1, score.width), *rules.around_points))
+    count = most // max(1, len(centers))
+    scales = np.clip(score.scales(space.dim), *rules.believed_scales)
     away = rng.standard_normal((count, len(centers), space.dim)) * scales
-    low, high = np.log(_AWAY)
+    low, high = np.log(rules.around_distance)
     away *= np.exp(rng.uniform(low, high, (count, len(centers), 1)))
     return space.canonical((centers + away).reshape(-1, space.dim))
 
 
-def best_apart(x: Array, merit: Array, count: int) -> NDArray[np.intp]:
+def best_apart(x: Array, merit: Array, count: int, cells: int) -> NDArray[np.intp]:
     """The rows of highest merit, one a cell of a coarse grid first.
 
     So a broad hill does not take every start.
     """
     rows = np.argsort(-merit, kind="stable")[: 4 * count]
-    cells = np.floor(_CELLS * x[rows]) @ np.exp(np.arange(x.shape[1]) / x.shape[1])  # a number each
-    _, first = np.unique(cells, return_index=True)
+    names = np.floor(cells * x[rows]) @ np.exp(np.arange(x.shape[1]) / x.shape[1])  # one a cell
+    _, first = np.unique(names, return_index=True)
     later = np.ones(len(rows), dtype=bool)
     later[first] = False
     return np.asarray(rows[np.argsort(later, kind="stable")[:count]])

@@ -18,7 +18,7 @@ from regretless._internal.arrays import Array
 from regretless._internal.blas import one_thread
 from regretless._internal.validate import MAX_SAFE
 from regretless.engine import Optimizer, Situation
-from regretless.model import GP
+from regretless.model import Posterior
 from regretless.results import Best, Row
 from regretless.space import Parameter, Scalar
 from regretless.studies import report
@@ -153,8 +153,8 @@ class _Known:
         return cls(optimizer, optimizer._situation(), optimizer.best(), params, points, visits)
 
     @property
-    def gp(self) -> GP:
-        return self.situation.gp
+    def gp(self) -> Posterior:
+        return self.situation.posterior
 
     @property
     def sign(self) -> float:
@@ -200,7 +200,7 @@ class _Known:
         if not own:
             return {"number": [], "value": []}
         tried = np.array([point for _, point in own])
-        mu, _ = self.gp.posterior(self.points)
+        mu, _ = self.gp.predict(self.points)
         mean, rate = self.situation.user(mu), self.situation.user_sd(mu, np.ones(len(mu)))
         covariance = self.gp.covariance(self.points) * np.outer(rate, rate)
         best = int(np.flatnonzero((self.points == self.here).all(axis=1))[0])
@@ -238,7 +238,7 @@ class _Known:
         mean, sd = self.situation.predict(x)
         onto = np.tile(self.here, (len(self.points), 1))
         onto[:, j] = self.points[:, j]
-        near = np.diag(self.gp.hyper.kernel.gram(self.points, onto))
+        near = np.diag(self.situation.fitted.hyper.kernel.gram(self.points, onto))
         return {
             "name": name,
             "kind": parameter.kind,

@@ -1,4 +1,9 @@
-"""Parameters: the four kinds of things to tune, each validated at birth."""
+"""Parameters: the kinds of things to tune, each validated when it is made.
+
+All that the library knows of a kind is in its class: how values are validated, encoded, decoded and
+written, which moves a search may make, how the model compares two values, and when it is active.
+A kind of your own is one class: see `Parameter`.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +14,13 @@ from dataclasses import MISSING, dataclass, fields
 from fractions import Fraction
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, ClassVar, TypeAlias, TypeGuard
 
 import numpy as np
 
+from regretless._internal.arrays import Array
 from regretless.errors import SpaceError
+from regretless.kernels import Hamming, Kernel
 from regretless.space.scales import (
     COARSEST_BITS,
     MAX_LEVELS,
@@ -31,17 +38,71 @@ BOUND_TOLERANCE = 1e-9
 
 
 class Parameter(ABC):
-    """One thing to tune: `validate` speaks the user's units, `encode` and `decode` translate."""
+    """One thing to tune.
 
-    @property
-    @abstractmethod
-    def kind(self) -> str:
-        """ "continuous", "ordered" or "categorical"."""
+    `validate` checks a value in the user's units.  `encode` and `decode` translate between values
+    and coordinates in [0, 1].  To add a kind, write a frozen dataclass whose fields are its
+    arguments, `class Mine(Parameter, json="mine")`, with `scale`, `validate`, `_value` and
+    `_index`; and, where the defaults do not fit, `has_order`, `kernel_part`, `moves`, `is_active`.
+    """
+
+    has_order: ClassVar[bool] = True  # whether near coordinates behave alike
+    inactive_at: ClassVar[float] = 0.5  # the coordinate while it is not active
+    json_name: ClassVar[str | None] = None
+    _types: ClassVar[dict[str, type[Parameter]]] = {}
+
+    def __init_subclass__(cls, *, json: str | None = None) -> None:
+        super().__init_subclass__()
+        cls.json_name = json
+        if json is not None:
+            Parameter._types[json] = cls
 
     @property
     @abstractmethod
     def scale(self) -> Line | Levels:
         """Where its values lie in the unit interval."""
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether it takes any value of a range; otherwise it has levels."""
+        return isinstance(self.scale, Line)
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether it has more than one level, and they have no order."""
+        return not self.has_order and self.scale.count != 1
+
+    @property
+    def kind(self) -> str:
+        """For people: "continuous", "ordered" or "categorical"."""
+        if not self.has_order:
+            return "categorical"
+        return "continuous" if self.is_continuous else "ordered"
+
+    @classmethod
+    def kernel_part(cls, columns: Mapping[int, Parameter]) -> Kernel | None:
+        """The kernel's factor over these columns, all of this kind.
+
+        None: they join the columns that the model's own kernel measures distances in.
+        """
+        return None
+
+    def moves(self, u: float) -> Array:
+        """The coordinates that a search may try next to u: one level up or down.
+
+        None on a continuous scale, where a search follows slopes.
+        """
+        scale = self.scale
+        if isinstance(scale, Line):
+            return np.empty(0)
+        k = scale.nearest(np.asarray(u)).item()
+        if not self.has_order:
+            return scale.at(np.delete(np.arange(scale.count), k))
+        return scale.at(np.array([i for i in (k - 1, k + 1) if 0 <= i < scale.count], dtype=int))
+
+    def is_active(self, params: Mapping[str, Any]) -> bool:
+        """Whether the parameter exists beside these values of the parameters before it."""
+        return True
 
     @abstractmethod
     def validate(self, value: object, name: str = "value") -> Scalar:
@@ -71,11 +132,16 @@ class Parameter(ABC):
         """The type's name and the constructor's arguments."""
         arguments = {name: getattr(self, name) for name in _arguments(type(self))}
         listed = {k: list(v) if isinstance(v, tuple) else v for k, v in arguments.items()}
-        return {"type": type(self).__name__.lower(), **listed}
+        if self.json_name is None:
+            raise SpaceError(
+                f"{type(self).__name__}: can't be stored: a kind of your own needs a name, as in"
+                f" `class {type(self).__name__}(Parameter, json=...)`"
+            )
+        return {"type": self.json_name, **listed}
 
 
 @dataclass(frozen=True, repr=False)
-class Float(Parameter):
+class Float(Parameter, json="float"):
     """A real number in [low, high], linear or logarithmic, or on the grid low + k·step.
 
     With a step, high is lowered to the last value that the grid reaches.
@@ -128,10 +194,6 @@ class Float(Parameter):
             return Line(self.low, self.high, self.log)
         return Ranks(self._count)
 
-    @property
-    def kind(self) -> str:
-        return "continuous" if self.step is None else "ordered"
-
     def validate(self, value: object, name: str = "value") -> float:
         number = _widened(value)
         if not (_is_real(number) and self._contains(number, _rounding(value))):
@@ -160,13 +222,12 @@ class Float(Parameter):
 
 
 @dataclass(frozen=True, repr=False)
-class Int(Parameter):
+class Int(Parameter, json="int"):
     """An integer in [low, high], linear or logarithmic; rounding happens in its own units."""
 
     low: int
     high: int
     log: bool = False
-    kind = "ordered"
 
     def __post_init__(self) -> None:
         low, high = _whole("Int", "low", self.low), _whole("Int", "high", self.high)
@@ -235,11 +296,11 @@ class _Listed(Parameter):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Categorical(_Listed):
+class Categorical(_Listed, json="categorical"):
     """One of several choices without an order: JSON scalars, all distinct."""
 
     choices: Sequence[Scalar]
-    kind = "categorical"
+    has_order: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _set(self, choices=_distinct("Categorical", "choices", self.choices))
@@ -252,13 +313,16 @@ class Categorical(_Listed):
     def scale(self) -> Levels:
         return Bins(len(self.choices))
 
+    @classmethod
+    def kernel_part(cls, columns: Mapping[int, Parameter]) -> Kernel:
+        return Hamming((1.0,) * len(columns), tuple(columns))
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Ordinal(_Listed):
+class Ordinal(_Listed, json="ordinal"):
     """One of several values in the order given, at equal distances: JSON scalars, all distinct."""
 
     values: Sequence[Scalar]
-    kind = "ordered"
 
     def __post_init__(self) -> None:
         _set(self, values=_distinct("Ordinal", "values", self.values))
@@ -272,29 +336,22 @@ class Ordinal(_Listed):
         return Ranks(len(self.values))
 
 
-_TYPES: Mapping[str, type[Parameter]] = {
-    "float": Float,
-    "int": Int,
-    "categorical": Categorical,
-    "ordinal": Ordinal,
-}
-
-
 def parameter_from_json(entry: object) -> tuple[str, Parameter]:
     """The name and the parameter of one entry of a space's JSON."""
     if not (isinstance(entry, Mapping) and isinstance(entry.get("name"), str)):
         raise SpaceError(f"Space: a parameter must have a name, got {entry!r}")
     name, type_name = entry["name"], str(entry.get("type"))
-    if type_name not in _TYPES:
-        raise SpaceError(f"{name}: type must be one of {quoted(_TYPES)}, got {type_name!r}")
+    types = Parameter._types
+    if type_name not in types:
+        raise SpaceError(f"{name}: type must be one of {quoted(types)}, got {type_name!r}")
     given = {k: v for k, v in entry.items() if k not in ("name", "type")}
-    known = _arguments(_TYPES[type_name])
+    known = _arguments(types[type_name])
     if unknown := [k for k in given if k not in known]:
         raise SpaceError(f"{name}: a {type_name} has no {quoted(unknown)}")
     if missing := [k for k, needed in known.items() if needed and k not in given]:
         raise SpaceError(f"{name}: a {type_name} needs {quoted(missing)}, got {dict(entry)!r}")
     try:
-        return name, _TYPES[type_name](**given)
+        return name, types[type_name](**given)
     except SpaceError as error:
         raise SpaceError(f"{name}: {error}") from error
 

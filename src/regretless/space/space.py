@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import NDArray
 
 from regretless.errors import SpaceError
 from regretless.space.parameters import (
@@ -70,10 +71,25 @@ class Space:
     def __len__(self) -> int:
         return self.dim
 
+    @property
+    def columns(self) -> tuple[Parameter, ...]:
+        """The parameters in the order of their columns."""
+        return self._columns
+
     @cached_property
-    def kinds(self) -> tuple[str, ...]:
-        """Per column: "continuous", "ordered" or "categorical"."""
-        return tuple(p.kind for p in self._columns)
+    def continuous(self) -> NDArray[np.bool_]:
+        """Per column, whether it takes any value of a range."""
+        return np.array([p.is_continuous for p in self._columns])
+
+    @cached_property
+    def discrete(self) -> NDArray[np.bool_]:
+        """Per column, whether it has levels."""
+        return ~self.continuous
+
+    @cached_property
+    def ordered(self) -> NDArray[np.bool_]:
+        """Per column, whether near values behave alike, so that a search may follow slopes."""
+        return np.array([p.has_order for p in self._columns])
 
     @cached_property
     def varies(self) -> tuple[bool, ...]:
@@ -83,8 +99,7 @@ class Space:
     @cached_property
     def has_choices(self) -> bool:
         """Whether there is something to choose without an order."""
-        columns = zip(self.kinds, self.varies, strict=True)
-        return any(kind == "categorical" and varies for kind, varies in columns)
+        return any(p.is_choice for p in self._columns)
 
     @cached_property
     def levels(self) -> tuple[Array | None, ...]:
@@ -104,23 +119,39 @@ class Space:
         """The same point in canonical native values, in the space's order."""
         if not isinstance(params, Mapping):
             raise SpaceError(f"params: must map names to values, got {params!r}")
-        if missing := [name for name in self.names if name not in params]:
+        active = self._active(params)
+        if missing := [name for name in active if name not in params]:
             raise SpaceError(f"params: no value for {quoted(missing)}, got {dict(params)!r}")
         if unknown := [name for name in params if name not in self.names]:
             raise SpaceError(f"params: unknown {quoted(unknown)}; known: {quoted(self.names)}")
-        return {n: p.validate(params[n], n) for n, p in zip(self.names, self._columns, strict=True)}
+        if idle := [name for name in params if name not in active]:
+            raise SpaceError(f"params: {quoted(idle)} does not exist here, got {dict(params)!r}")
+        return {name: p.validate(params[name], name) for name, p in active.items()}
 
     def encode(self, params: Mapping[str, object]) -> Array:
         """The canonical encoded point of what a person would write, shape (dim,)."""
         values = self.validate(params)
-        columns = zip(self._columns, values.values(), strict=True)
-        return np.array([parameter.encode(value) for parameter, value in columns])
+        if len(values) == self.dim:
+            columns = zip(self._columns, values.values(), strict=True)
+            return np.array([parameter.encode(value) for parameter, value in columns])
+        return np.array(
+            [
+                p.encode(values[name]) if name in values else p.inactive_at
+                for name, p in self.parameters.items()
+            ]
+        )
 
     def decode(self, x: npt.ArrayLike) -> dict[str, Scalar]:
         """What a person would write for the canonical point of x."""
         row = self._rows(x, "x", ndim=1)
         columns = zip(self.names, self._columns, row.tolist(), strict=True)
-        return {name: parameter.decode(u) for name, parameter, u in columns}
+        if not self._conditional:
+            return {name: parameter.decode(u) for name, parameter, u in columns}
+        params: dict[str, Scalar] = {}
+        for name, parameter, u in columns:
+            if parameter.is_active(params):
+                params[name] = parameter.decode(u)
+        return params
 
     def canonical(self, X: npt.ArrayLike) -> Array:
         """Each row clipped to the cube and rounded to a point that can be tried, (q, dim).
@@ -141,13 +172,13 @@ class Space:
     def grid(self) -> Array:
         """Every point of a finite space, (size, dim), the last column fastest."""
         if self.size is None:
-            kinds = zip(self.names, self.kinds, strict=True)
-            lines = [name for name, kind in kinds if kind == "continuous"]
+            lines = [name for name, p in self.parameters.items() if p.is_continuous]
             raise SpaceError(f"grid: needs a finite space, but continuous are {quoted(lines)}")
         if self.size > MAX_GRID_POINTS:
             raise SpaceError(f"grid: {self.size} points are more than {MAX_GRID_POINTS}")
         scales = [p.scale for p in self._columns]
-        return product([s.place(np.arange(s.count)) for s in scales if isinstance(s, Levels)])
+        every = product([s.place(np.arange(s.count)) for s in scales if isinstance(s, Levels)])
+        return np.unique(self.canonical(every), axis=0) if self._conditional else every
 
     def neighbours(self, x: npt.ArrayLike) -> Array:
         """The points one move away in one discrete column, (k, dim).
@@ -155,7 +186,8 @@ class Space:
         A move is a level up or down where there is an order, any other choice where there is none.
         """
         here = self.canonical(self._rows(x, "x", ndim=1)[None])[0]
-        moves = [(j, u) for j in range(self.dim) for u in self._moves(j, here[j])]
+        columns = enumerate(self._columns)
+        moves = [(j, u) for j, parameter in columns for u in parameter.moves(here[j])]
         around = np.tile(here, (len(moves), 1))
         for row, (j, u) in zip(around, moves, strict=True):
             row[j] = u
@@ -180,6 +212,25 @@ class Space:
     def __repr__(self) -> str:
         return f"Space({dict(self.parameters)!r})"
 
+    @cached_property
+    def _named(self) -> dict[str, Parameter]:
+        return dict(zip(self.names, self._columns, strict=True))
+
+    @cached_property
+    def _conditional(self) -> bool:
+        """Whether some parameter may be inactive; asked only where a kind says so."""
+        return any(type(p).is_active is not Parameter.is_active for p in self._columns)
+
+    def _active(self, params: Mapping[str, object]) -> dict[str, Parameter]:
+        """The parameters that exist beside these values."""
+        if not self._conditional:
+            return self._named
+        active: dict[str, Parameter] = {}
+        for name, parameter in self._named.items():
+            if parameter.is_active({n: params[n] for n in active if n in params}):
+                active[name] = parameter
+        return active
+
     def _rows(self, x: npt.ArrayLike, name: str, ndim: int) -> Array:
         rows = np.asarray(x, dtype=np.float64)
         if rows.ndim != ndim or rows.shape[-1] != self.dim:
@@ -194,7 +245,17 @@ class Space:
         mapped = snap_to_cells(rows, self._cells)
         for j, scale in self._discrete:
             mapped[:, j] = rule(scale)(rows[:, j])
+        if self._conditional:
+            self._rest_inactive(mapped)
         return mapped
+
+    def _rest_inactive(self, mapped: Array) -> None:
+        """Put inactive columns where they rest: points that differ only there are one point."""
+        for row in mapped:
+            active = self.decode(row)
+            for j, (name, parameter) in enumerate(self._named.items()):
+                if name not in active:
+                    row[j] = parameter.inactive_at
 
     @cached_property
     def _cells(self) -> Array:
@@ -205,15 +266,6 @@ class Space:
     def _discrete(self) -> list[tuple[int, Levels]]:
         scales = enumerate(p.scale for p in self._columns)
         return [(j, scale) for j, scale in scales if isinstance(scale, Levels)]
-
-    def _moves(self, j: int, u: float) -> Array:
-        scale = self._columns[j].scale
-        if isinstance(scale, Line):
-            return np.empty(0)
-        k = scale.nearest(np.asarray(u)).item()
-        if self.kinds[j] == "categorical":
-            return scale.at(np.delete(np.arange(scale.count), k))
-        return scale.at(np.array([i for i in (k - 1, k + 1) if 0 <= i < scale.count], dtype=int))
 
 
 def product(columns: Sequence[Array]) -> Array:

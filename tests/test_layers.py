@@ -107,10 +107,10 @@ def is_ours(found: Import) -> bool:
 
 def is_behind_the_face(target: str) -> bool:
     """Whether it names a module of a package that has a face; what needs an extra has none."""
-    package, *rest = target.split(".")[1:]
+    package, *rest = [*target.split("."), ""][1:]
     if package in ("_internal", "studies", "service", "cli", "integrations", "experiments"):
         return False
-    return bool(rest) and (SOURCE / package / f"{rest[0]}.py").exists()
+    return bool(rest and rest[0]) and (SOURCE / package / f"{rest[0]}.py").exists()
 
 
 def is_slow(target: str) -> bool:

@@ -32,8 +32,7 @@ from regretless.errors import (
 )
 from regretless.horizon import Horizon
 from regretless.kernels import Kernel
-from regretless.model import Model, checked_model
-from regretless.model.belief import Belief, Observed
+from regretless.model import Belief, Model, Observed, checked_model
 from regretless.policies import EIC, Policy, make_policy
 from regretless.results import Best, Decision, Landscape, Row, Trial, checked_decision, number_of
 from regretless.space import Scalar, Space

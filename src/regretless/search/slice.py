@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless.policies import Rows
-from regretless.space import Space
+from regretless.space import Space, product
 
 
 class Slice:
@@ -38,8 +38,12 @@ class Slice:
         return math.prod(p.scale.count or 1 for p, free in columns if free)
 
     def grid(self) -> Array:
-        """Every point."""
-        return np.unique(self._pinned(self._space.grid()), axis=0)
+        """Every point of the slice, where no column that may be moved is continuous."""
+        columns = [
+            np.array([self._fixed[j]]) if j in self._fixed else parameter.places()
+            for j, parameter in enumerate(self._space.columns)
+        ]
+        return np.unique(self.canonical(product(columns)), axis=0)
 
     def spread(self, U: npt.ArrayLike) -> Array:
         return self._pinned(self._space.spread(U))

@@ -100,6 +100,11 @@ class Parameter(ABC):
             return scale.at(np.delete(np.arange(scale.count), k))
         return scale.at(np.array([i for i in (k - 1, k + 1) if 0 <= i < scale.count], dtype=int))
 
+    def places(self) -> Array:
+        """The coordinates of all levels; a continuous parameter has none."""
+        scale = self.scale
+        return np.empty(0) if isinstance(scale, Line) else scale.place(np.arange(scale.count))
+
     def is_active(self, params: Mapping[str, Any]) -> bool:
         """Whether the parameter exists beside these values of the parameters before it."""
         return True

@@ -176,8 +176,7 @@ class Space:
             raise SpaceError(f"grid: needs a finite space, but continuous are {quoted(lines)}")
         if self.size > MAX_GRID_POINTS:
             raise SpaceError(f"grid: {self.size} points are more than {MAX_GRID_POINTS}")
-        scales = [p.scale for p in self._columns]
-        every = product([s.place(np.arange(s.count)) for s in scales if isinstance(s, Levels)])
+        every = product([p.places() for p in self._columns])
         return np.unique(self.canonical(every), axis=0) if self._conditional else every
 
     def neighbours(self, x: npt.ArrayLike) -> Array:

@@ -69,7 +69,7 @@ class Endings:
 
     def __init__(self, optimizer: Optimizer) -> None:
         self._optimizer = optimizer
-        self._sign = 1.0 if optimizer.direction == "maximize" else -1.0
+        self._sign = optimizer.sign
         self._new: list[_Ending] = []
         self._all: dict[int, _Ending] = {}  # by trial, below zero what was known before
         self._values: list[float] = []

@@ -20,8 +20,8 @@ import pytest
 import regretless as rl
 from regretless.cli import tune as tuning
 from regretless.cli.app import main
+from regretless.cli.text import age
 from regretless.cli.tune import load
-from regretless.studies.report import age
 
 SPACE = {
     "parameters": [

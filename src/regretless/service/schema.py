@@ -24,11 +24,11 @@ from pydantic import (
 )
 
 from regretless._internal.validate import MAX_SAFE, fits_a_path
+from regretless.engine import Ledger
 from regretless.policies import POLICIES
 from regretless.results import Best, Row, Trial
-from regretless.studies import report
+from regretless.studies import Snapshot, counts, decision_json, trial_json
 from regretless.studies.journal import MAX_NAME, Event, StudyInfo
-from regretless.studies.study import Snapshot
 
 MAX_BUDGET = 1_000_000
 MAX_BATCH = 100
@@ -166,7 +166,7 @@ class TrialOut(BaseModel):
 
     @classmethod
     def of(cls, trial: Trial) -> Self:
-        return cls(**report.trial_json(trial))
+        return cls(**trial_json(trial))
 
 
 class RowOut(BaseModel):
@@ -186,7 +186,7 @@ class RowOut(BaseModel):
         return cls(
             **{f.name: getattr(row, f.name) for f in fields(row) if f.name != "decision"},
             asked_at=None if row.number is None else view.asked_at[row.number],
-            decision=None if row.decision is None else report.decision_json(row.decision),
+            decision=None if row.decision is None else decision_json(row.decision),
         )
 
 
@@ -232,7 +232,7 @@ class Summary(BaseModel):
             seq=view.seq,
             direction=optimizer.direction,
             policy=optimizer.policy.name,
-            **report.counts(optimizer, optimizer.history()),
+            **counts(optimizer, optimizer.history()),
             best=best,
         )
 
@@ -252,7 +252,7 @@ class Detail(Summary):
         return cls(
             **Summary.of(view).model_dump(),
             settings=view.optimizer.spec(),
-            lost=report.lost(view.optimizer),
+            lost=Ledger.of(view.optimizer).lost(),
             waiting={trial.number: view.asked_at[trial.number] for trial in pending},
         )
 

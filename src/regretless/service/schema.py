@@ -1,6 +1,6 @@
-"""What goes over the wire: the shapes of requests, with their limits, and of answers.
+"""The shapes of requests, with their limits, and of answers.
 
-Only shapes and sizes are checked here; whether a value makes sense is for the library to say.
+Only shapes and sizes are checked here.  The library checks whether a value makes sense.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class _Request(BaseModel):
 
 
 class ParameterIn(_Request):
-    """What to tune: a float or an int has bounds, the others have their values written out."""
+    """A parameter to tune: a float or an int has bounds, the others list their values."""
 
     name: Annotated[Word, Field(min_length=1)]
     type: Literal["float", "int", "categorical", "ordinal"]
@@ -95,8 +95,11 @@ class ParameterIn(_Request):
     values: Choices | None = None
 
     @model_validator(mode="after")
-    def _has_integers_that_every_reader_keeps(self) -> Self:
-        """One that `Whole` refuses has come in as the nearest float, which may be another."""
+    def _has_exact_integers(self) -> Self:
+        """Refuse integers that are too large: `Whole` refused them, and then a float was read.
+
+        The nearest float may be another number.
+        """
         bounds = [bound for bound in (self.low, self.high) if bound is not None]
         if self.type == "int" and any(abs(bound) > MAX_SAFE for bound in bounds):
             raise ValueError(f"the bounds of an int must lie within ±{MAX_SAFE}")

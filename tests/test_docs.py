@@ -1,5 +1,7 @@
 """The examples of the documentation run."""
 
+import doctest
+import importlib
 import re
 from pathlib import Path
 
@@ -36,6 +38,12 @@ def test_the_readme_s_first_example_runs(capsys: pytest.CaptureFixture[str]) -> 
     block = block.replace("budget=200", "budget=12")
     exec(compile(block, "README.md", "exec"), {"measure": lambda params: params["visits"]})
     assert "Best(" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("module", ["asktell", "ledger", "run"])
+def test_examples_in_docstrings_run(module: str) -> None:
+    failed, tried = doctest.testmod(importlib.import_module(f"regretless.engine.{module}"))
+    assert (failed, tried > 0) == (0, True)
 
 
 @pytest.mark.parametrize(

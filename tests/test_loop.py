@@ -1,5 +1,6 @@
 """One call, here and on executors; whatever happens, what was told is kept."""
 
+import inspect
 import itertools
 import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -262,3 +263,19 @@ def test_options_that_cannot_be_are_refused_before_anything_is_paid(
     with pytest.raises(rl.ConfigError, match=says):
         rl.maximize(lambda params: paid.append(params) or 0.0, SPACE, 4, progress=True, **options)
     assert not paid
+
+
+def test_both_directions_take_the_same_keywords_and_python_refuses_others() -> None:
+    up, down = (inspect.signature(one) for one in (rl.maximize, rl.minimize))
+    assert up == down
+    assert not any(p.kind is p.VAR_KEYWORD for p in up.parameters.values())
+    for one in (rl.maximize, rl.minimize):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'sed'"):
+            one(bump, SPACE, 5, sed=1)  # type: ignore[call-arg]
+        assert one(bump, SPACE, 4, seed=3, policy="eic", n0=2).optimizer.seed == 3
+
+
+def test_the_progress_line_has_the_regret_of_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    result = rl.minimize(bump, SPACE, 6, progress=True, f_star=-2.0)
+    last = capsys.readouterr().err.split("\r")[-1]
+    assert f"regret {result.regret(-2.0)[-1]:.4g} " in last

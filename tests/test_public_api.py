@@ -21,7 +21,16 @@ PINNED = {
         "UnknownTrialError",
     ],
     "space": ["Categorical", "Float", "Int", "Ordinal", "Scalar", "Space"],
-    "ask and tell": ["Best", "Decision", "Landscape", "Optimizer", "Row", "Study", "Trial"],
+    "ask and tell": [
+        "AskTell",
+        "Best",
+        "Decision",
+        "Landscape",
+        "Optimizer",
+        "Row",
+        "Study",
+        "Trial",
+    ],
     "one call": ["Result", "maximize", "minimize"],
     "model": ["Model"],
     "policies": [

@@ -186,7 +186,7 @@ def test_paging(http: TestClient, study: str) -> None:
 
 
 def test_panels_are_computed_once_for_each_state(http: TestClient, study: str) -> None:
-    pytest.importorskip("regretless.service.panels")
+    pytest.importorskip("regretless.service.page_data")
     first = http.get(f"{study}/panels")
     seen = {"If-None-Match": first.headers["etag"]}
     assert first.status_code == 200

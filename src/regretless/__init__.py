@@ -1,6 +1,6 @@
 """Tune a noisy system while it is live: every evaluation counts."""
 
-from regretless.engine import Optimizer, Result, maximize, minimize
+from regretless.engine import AskTell, Optimizer, Result, maximize, minimize
 from regretless.errors import (
     BudgetError,
     ConfigError,
@@ -39,6 +39,7 @@ __all__ = [
     "GPTS",
     "GPUCB",
     "IDS",
+    "AskTell",
     "Best",
     "BudgetError",
     "Categorical",

@@ -1,7 +1,8 @@
-"""A client of `regretless serve`, on the standard library alone: the verbs of a study, from afar.
+"""A client of `regretless serve`: the verbs of a study over HTTP, with the standard library alone.
 
-A call that got no answer is repeated until it gets one or patience runs out, with a key by which
-the service knows it again: no trial is asked for twice, and nothing is told twice.
+A call that got no answer is repeated until it gets one or `patience` runs out.  All attempts carry
+the same key, by which the service recognises a repetition: no trial is asked for twice, and nothing
+is told twice.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import json
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, cast, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 from weakref import WeakValueDictionary
 
@@ -36,17 +37,21 @@ from regretless.errors import (
 )
 from regretless.results import Best, Decision, Row, Trial, number_of
 from regretless.space import Scalar, Space
-from regretless.studies.study import until_spent
+from regretless.studies import until_spent
+
+if TYPE_CHECKING:
+    from regretless.engine import AskTell, Optimizer
+    from regretless.studies import Study
 
 __all__ = ["Client", "RemoteEvent", "RemoteStudy", "ServiceError"]
 
-AGAIN = (408, 429, 502, 503, 504)  # worth another try
+AGAIN = (408, 429, 502, 503, 504)  # statuses after which a request is repeated
 PAGE = 1000
 Page = list[dict[str, Any]]
 
 
 class ServiceError(RegretlessError):
-    """The service refused, for a reason that is not the library's: a token, say."""
+    """The service refused a request for a reason of its own, such as a missing token."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(status, message)
@@ -121,7 +126,7 @@ class Client:
         return found
 
     def call(self, method: str, path: str, body: object = None, key: str | None = None) -> Any:
-        """One request, repeated while it is worth it; the answer's JSON, or the service's error."""
+        """Send a request, repeat it while that may help, and return the answer's JSON."""
         deadline, pause = time.monotonic() + self._patience, 0.05
         while True:
             try:
@@ -135,7 +140,7 @@ class Client:
                 error, lasting = StorageError(f"{self._place}: {reason}"), False
             if lasting or time.monotonic() + pause > deadline:
                 raise error
-            # Not all at the same moment, after whatever it was that they all ran into.
+            # The random part keeps many clients from repeating their requests at the same moment.
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, 2.0)
 
@@ -222,11 +227,11 @@ class RemoteStudy:
         """This result will never come: stop counting on it. Should it come, tell it."""
         self._post(f"/trials/{number_of(trial)}/abandon", self._asked(trial), key)
 
-    def abandon_older_than(self, age: timedelta | float) -> list[int]:
-        """Abandon what has been pending for longer (in seconds); the numbers of these trials."""
+    def abandon_older_than(self, age: timedelta | float) -> list[Trial]:
+        """Abandon what has been pending for longer than `age` (in seconds), and return it."""
         seconds = age.total_seconds() if isinstance(age, timedelta) else age
-        numbers: list[int] = self._post("/abandon", {"older_than": seconds})["numbers"]
-        return numbers
+        gone = self._post("/abandon", {"older_than": seconds})
+        return [_trial(row) for row in self._rows(gone["numbers"])]
 
     def extend(self, budget: int, *, key: str | None = None) -> None:
         """A new total budget."""
@@ -252,9 +257,8 @@ class RemoteStudy:
     @property
     def pending(self) -> list[Trial]:
         """Asked, and neither told nor abandoned."""
-        numbers = sorted(map(int, self.info()["waiting"]))
-        pages = (self._get(f"/trials?{urlencode({'after': n - 1, 'limit': 1})}") for n in numbers)
-        return [_trial(row) for page in pages for row in page if row["status"] == "pending"]
+        rows = self._rows(sorted(map(int, self.info()["waiting"])))
+        return [_trial(row) for row in rows if row["status"] == "pending"]
 
     def best(self) -> Best:
         """The visited point with the best posterior mean, with a 95 % interval."""
@@ -284,13 +288,19 @@ class RemoteStudy:
         return trial
 
     def _asked(self, trial: Trial | int) -> dict[str, Any]:
-        """What tells a trial from another study's of the same number; nothing for a number.
+        """The trial's parameters, by which the service refuses a trial of another study.
 
-        Our own need not be told, and its dict may have been changed by whoever got it.
+        Nothing is sent for a trial given by number.  Nothing is sent for a trial that this object
+        handed out, because its owner may have changed the dict.
         """
         if not isinstance(trial, Trial) or self._own.get(id(trial)) is trial:
             return {}
         return _params(trial.params)
+
+    def _rows(self, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
+        """The trials with these numbers, as the service describes them."""
+        for number in numbers:
+            yield from self._get(f"/trials?{urlencode({'after': number - 1, 'limit': 1})}")
 
     def _get(self, path: str) -> Any:
         return self._client.call("GET", self._path + path)
@@ -311,14 +321,14 @@ class RemoteStudy:
 
 
 def _checked_url(url: str) -> SplitResult:
-    # What else urlsplit takes would be refused at each call, or mended without a word.
+    # urlsplit accepts more, but http.client would refuse it at each call or change it silently.
     plain = isinstance(url, str) and url.isascii() and url.isprintable() and " " not in url
     try:
         parts = urlsplit(url if plain else "")
         well = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
         if well and not parts.username:
             return parts
-    except ValueError:  # a port that is no number
+    except ValueError:  # the port is not a number
         pass
     encoded = "a path percent-encoded, a name in punycode"
     raise ConfigError(f"url: need http://host:port in ASCII ({encoded}), got {url!r}")
@@ -332,7 +342,10 @@ def _checked_seconds(name: str, value: float, least: float | None = None) -> flo
 
 
 def _checked_token(token: str) -> str:
-    """Without the line break that a file ends with; no message may show it."""
+    """The token without the line break of the file that it was read from.
+
+    Error messages never show the token.
+    """
     bare = token.strip() if isinstance(token, str) else ""
     if not (bare and bare.isascii() and bare.isprintable()):
         raise ConfigError("token: need printable ASCII, as it travels in a header")
@@ -346,7 +359,7 @@ def _checked_key(key: str) -> str:
 
 
 def _result(value: float, sem: float | None, count: float) -> dict[str, Any]:
-    """Refused here rather than there if it can't be right, and of plain types."""
+    """The result as plain types; what is not valid is refused before it is sent."""
     value, sem, count = checked_result(value, sem, count)
     return {"value": value, "sem": sem, "count": count}
 
@@ -365,7 +378,11 @@ def _written(body: object) -> str:
 
 
 def _read(response: http.client.HTTPResponse, text: bytes) -> Any:
-    """The answer's JSON; what a proxy in between answers must not pass for it."""
+    """The answer's JSON.
+
+    Raises:
+        ServiceError: the answer is not JSON, for example because a proxy answered instead.
+    """
     if response.status == http.HTTPStatus.NO_CONTENT:
         return None
     if 300 <= response.status < 400:
@@ -391,11 +408,21 @@ def _row(data: Mapping[str, Any]) -> Row:
 
 
 def _error(status: int, answer: object) -> RegretlessError:
-    """The very exception that the library raised there, if it was one of ours."""
+    """The exception that the library raised in the service, or a `ServiceError`."""
     problem = answer if isinstance(answer, dict) else {}
     message = str(problem.get("detail", http.client.responses.get(status, "no reason given")))
     kind = getattr(errors, str(problem.get("error")), None)
     ours = isinstance(kind, type) and issubclass(kind, RegretlessError)
-    if kind is None or not ours or kind is MissingExtraError:  # not installed here? No, there.
+    # A package that is missing in the service says nothing about this process.
+    if kind is None or not ours or kind is MissingExtraError:
         return ServiceError(status, message)
     return cast(RegretlessError, kind(message))
+
+
+if TYPE_CHECKING:
+
+    def _all_have_the_verbs(
+        optimizer: Optimizer, study: Study, remote: RemoteStudy
+    ) -> tuple[AskTell, AskTell, AskTell]:
+        """mypy checks here that the three classes keep to the protocol's signatures."""
+        return optimizer, study, remote

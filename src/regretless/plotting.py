@@ -1,8 +1,11 @@
-"""Pictures: Axes in, Axes out.  matplotlib is imported when one is drawn."""
+"""Pictures of a run: each function draws on the Axes that it is given, or on new ones.
+
+matplotlib is imported when the first picture is drawn.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -11,15 +14,15 @@ from scipy.special import stdtrit
 
 from regretless._internal.arrays import Array
 from regretless._internal.validate import is_number
-from regretless.engine import Optimizer, Result
+from regretless.engine import Ledger, Optimizer, Result
 from regretless.errors import ConfigError, MissingExtraError, NoResultsError
-from regretless.results import Landscape, Row
+from regretless.results import Landscape
 from regretless.space import Float, Scalar
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's palette: told apart by everybody.
+# Okabe and Ito's palette, which colour-blind readers can tell apart.
 COLOURS = {
     "design": "#999999",
     "explore": "#D55E00",
@@ -33,7 +36,7 @@ _CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 
 @runtime_checkable
 class Lasting(Protocol):
-    """A `Study`, which pictures need not import."""
+    """Anything with a snapshot of an optimiser, such as a `Study`."""
 
     def snapshot(self) -> Any: ...
 
@@ -67,7 +70,7 @@ def plot_regret(
         mean = total.mean(axis=0)
         ax.plot(steps, mean, color=colour, label=f"{label}  ({_amount(mean[-1])})")
         if len(total) > 1:
-            wide = stdtrit(len(total) - 1, 0.975)  # Student's: few runs know their sd badly
+            wide = stdtrit(len(total) - 1, 0.975)  # Student's t: few runs estimate their sd badly
             half = wide * total.std(axis=0, ddof=1) / np.sqrt(len(total))
             ax.fill_between(steps, mean - half, mean + half, color=colour, alpha=0.2, lw=0)
     ax.set(xlabel="evaluations", ylabel="cumulative regret", xlim=(1, None))
@@ -88,7 +91,7 @@ def _curves(label: str, values: object) -> Array:
 
 
 def _optimizer(run: Run, picture: str) -> Optimizer:
-    """What is behind a run, however it is held."""
+    """The optimiser of a run."""
     found = run.optimizer if isinstance(run, Result) else run
     if isinstance(found, Lasting):
         found = found.snapshot().optimizer
@@ -107,53 +110,54 @@ def plot_reward(
     *,
     baseline: float | None = None,
 ) -> Axes:
-    """What was gained so far over keeping a baseline, with a 95 % band for the observation noise.
+    """Plot the total gain over a baseline, with a 95 % band for the observation noise.
 
-    `baseline` is what an evaluation would have brought had nothing been tuned; by default the first
-    result, whose own noise then counts in every step: the band is wide.
+    Args:
+        optimizer: an `Optimizer`, a `Result` or a `Study`.
+        ax: where to draw; None makes new Axes.
+        baseline: what an evaluation would have returned without any tuning.  If it is None, the
+            first result is the baseline; its noise then counts in every step, and the band is wide.
+
+    Returns:
+        The Axes.  A dotted line shows when exploration has paid for itself.
+
+    Raises:
+        ConfigError: `optimizer` is not a run, or `baseline` is not a finite number.
+        NoResultsError: no trial was told yet.
+        MissingExtraError: matplotlib is not installed.
+
+    Example:
+        ax = plot_reward(result, baseline=-0.25)
+        ax.figure.savefig("reward.png")
     """
     optimizer = _optimizer(optimizer, "plot_reward")
     if not (baseline is None or is_number(baseline)):
         raise ConfigError(f"plot_reward: need a number as the baseline, got {baseline!r}")
-    ax = _axes(ax, figsize=(7, 4))
-    rows = [row for row in optimizer.history() if row.status == "told"]
-    if not rows:
+    ledger = Ledger.of(optimizer)
+    if not ledger.trials:
         raise NoResultsError("plot_reward: nothing was told yet")
-    values = np.array([row.value for row in rows], dtype=float)
-    start = values[0] if baseline is None else float(baseline)
-    sign = 1.0 if optimizer.direction == "maximize" else -1.0
-    gained = np.cumsum(sign * (values - start))
-    steps = np.arange(1, len(values) + 1)
-    variance = _noise_variances(rows)
-    spread = np.cumsum(variance)
-    if baseline is None:  # t times the first result is taken off, and once it is among the values
-        spread += (steps * (steps - 2)) * variance[0]
-    half = 1.96 * np.sqrt(spread)
+    ax = _axes(ax, figsize=(7, 4))
+    gain = ledger.gain(baseline)
+    gained, half = gain.mean, 1.96 * gain.sd
+    steps = np.arange(1, len(gained) + 1)
     ax.axhline(0.0, color="#999999", lw=1)
     ax.plot(steps, gained, color=_CYCLE[0])
     ax.fill_between(steps, gained - half, gained + half, color=_CYCLE[0], alpha=0.2, lw=0)
-    paid = np.flatnonzero(gained < 0)
-    if len(paid) and paid[-1] + 1 < len(gained):
-        ax.axvline(paid[-1] + 2, color=_CYCLE[2], ls=":")
+    paid_back_after = gain.paid_back_after
+    if paid_back_after is not None:
+        ax.axvline(paid_back_after, color=_CYCLE[2], ls=":")
         ax.annotate(
             "exploration has paid for itself",
-            (paid[-1] + 2, 1.0),
-            xycoords=ax.get_xaxis_transform(),  # at the top, where the curve has not been yet
+            (paid_back_after, 1.0),
+            xycoords=ax.get_xaxis_transform(),  # at the top, which the curve has not reached yet
             xytext=(6, -6),
             textcoords="offset points",
             va="top",
             color=_CYCLE[2],
         )
-    name = "the first result" if baseline is None else f"the baseline ({start:.4g})"
-    ax.set(xlabel="evaluations", ylabel=f"total gain over {name}", xlim=(1, max(2, len(values))))
+    name = "the first result" if baseline is None else f"the baseline ({float(baseline):.4g})"
+    ax.set(xlabel="evaluations", ylabel=f"total gain over {name}", xlim=(1, max(2, len(steps))))
     return ax
-
-
-def _noise_variances(rows: Sequence[Row]) -> Array:
-    """Of each result: by its own standard error, or by the noise as fitted last."""
-    fitted = [row.decision.noise_sd for row in rows if row.decision and row.decision.noise_sd]
-    noise = fitted[-1] if fitted else 0.0
-    return np.array([noise**2 / (r.count or 1) if r.sem is None else r.sem**2 for r in rows])
 
 
 def plot_decisions(optimizer: Run, ax: Axes | None = None) -> Axes:
@@ -169,7 +173,7 @@ def plot_decisions(optimizer: Run, ax: Axes | None = None) -> Axes:
             numbers, values = zip(*points, strict=True)
             label, colour = f"{reason} ({len(points)})", COLOURS[reason]
             ax.scatter(numbers, values, s=18, color=colour, label=label)
-            # The ribbon along the bottom tells the story at a glance.
+            # A ribbon along the bottom shows the reasons over time.
             ribbon = ax.get_xaxis_transform()
             ax.bar(numbers, 0.03, width=1.0, color=colour, transform=ribbon)
     if any(told.values()):

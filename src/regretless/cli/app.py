@@ -6,31 +6,26 @@ table for people and as JSON for scripts (`--json`).
 
 from __future__ import annotations
 
-import csv
 import json
 import os
-import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import regretless
 from regretless._internal.validate import whole
+from regretless.cli import text
+from regretless.cli.arguments import from_json, names
 from regretless.errors import ConfigError, MissingExtraError, RegretlessError
-from regretless.results import Row, Trial
+from regretless.results import Row
 from regretless.space import Space
-from regretless.studies import report
-from regretless.studies.study import Study
+from regretless.studies import Study, study_json
 
 try:
     import typer
     from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
 except ImportError as missing:  # the console script must say what to install
     absent = MissingExtraError("cli", missing.name or "typer")
     sys.stderr.write(f"regretless: {absent}\n")
@@ -65,11 +60,11 @@ DEFAULT = "regretless.sqlite"
 def main() -> None:
     """The console script: errors are one line on stderr, with an exit code by kind."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # whatever the terminal can't show is spelt out
+        if isinstance(stream, TextIOWrapper):  # escape what the terminal cannot show
             stream.reconfigure(errors="backslashreplace")
     try:
         code = app(standalone_mode=False)
-        _flush()  # here, and not at exit, where nobody handles a pipe that is closed
+        _flush()  # now, because at exit nobody handles a closed pipe
     except RegretlessError as error:
         err.print(f"regretless: {error}", style="red", markup=False, soft_wrap=True)
         raise SystemExit(error.exit_code) from None
@@ -77,16 +72,16 @@ def main() -> None:
         raise SystemExit(stop.exit_code) from None
     except (typer.Abort, KeyboardInterrupt):
         raise SystemExit(130) from None
-    except BrokenPipeError:  # `regretless log … | head` has seen enough
+    except BrokenPipeError:  # the reader has stopped, as in `regretless log … | head`
         _silence()
         raise SystemExit(1) from None
     except Exception as error:
-        if not hasattr(error, "format_message"):  # what click raises for a wrong call has it
+        if not hasattr(error, "format_message"):  # click's exceptions for a wrong call have it
             raise
         if message := f"{error.format_message()}{_given(error)}":  # none: the help was shown
             err.print(f"regretless: {message}", style="red", markup=False, soft_wrap=True)
         raise SystemExit(2) from None
-    if code:  # of what typer has caught by itself: Ctrl-C
+    if code:  # typer caught Ctrl-C by itself
         raise SystemExit(code)
 
 
@@ -101,12 +96,12 @@ def _flush() -> None:
 
 
 def _silence() -> None:
-    """What is left in the buffer has nowhere to go."""
+    """Send what is left in the buffer of stdout nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _given(error: Exception) -> str:
-    """What was given where a number was expected: not all versions of typer say so."""
+    """The value that was given for a number; not all versions of typer name it."""
     details: list[dict[str, object]] = getattr(error.__cause__, "errors", list)()
     return "".join(f", got {detail['input']!r}" for detail in details)
 
@@ -130,7 +125,8 @@ def create(
     A space as JSON is what Space.to_json() writes.
     """
     options: dict[str, Any] = {"policy": policy, "direction": direction, "seed": seed, "n0": n0}
-    with Study.open(storage, study, space=_space(space), budget=budget, **options) as made:
+    options["space"] = Space.from_json(from_json("space", space))
+    with Study.open(storage, study, budget=budget, **options) as made:
         out.print(f"{study}: {made.remaining} of {made.budget} evaluations left", markup=False)
 
 
@@ -149,13 +145,13 @@ def ask(
     """What to try next."""
     with Study.open(storage, study) as opened:
         if as_shell:
-            _check_shell_names(opened.space)
+            text.check_shell_names(opened.space)
         trials = opened.ask(n, key=key, within_budget=within_budget)
     if as_shell:
         for trial in trials:
-            print(_assignments(trial))
+            print(text.assignments(trial))
         return
-    _print_trials(trials, as_json, alone=n == 1)
+    text.print_trials(out, trials, as_json, alone=n == 1)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
@@ -184,7 +180,7 @@ def observe(
 ) -> None:
     """A result that was known before; it costs no budget."""
     with Study.open(storage, study) as opened:
-        opened.observe(_json("params", params), value, sem=sem, count=count, key=key)
+        opened.observe(from_json("params", params), value, sem=sem, count=count, key=key)
 
 
 @app.command()
@@ -197,8 +193,8 @@ def adopt(
 ) -> None:
     """A trial that was chosen elsewhere; it costs budget, and its result is waited for."""
     with Study.open(storage, study) as opened:
-        trial = opened.adopt(_json("params", params), key=key)
-    _print_trials([trial], as_json, alone=True)
+        trial = opened.adopt(from_json("params", params), key=key)
+    text.print_trials(out, [trial], as_json, alone=True)
 
 
 @app.command()
@@ -237,9 +233,9 @@ def best(study: Name, storage: Storage = DEFAULT, as_json: AsJson = False) -> No
     with _reading(storage, study) as opened:
         found = opened.best()
     if as_json:
-        _print_json(asdict(found))
+        text.print_json(asdict(found))
     else:
-        _print_lines(report.best_point(found))
+        text.print_lines(out, text.best_point(found))
 
 
 @app.command()
@@ -253,10 +249,10 @@ def show(
     with _reading(storage, study) as opened:
         view = opened.snapshot()
     if as_json:
-        _print_json(report.as_json(view))
+        text.print_json(study_json(view))
         return
-    _print_lines(report.summary(view, opened.label))
-    _print_rows(view.optimizer.history(), last)
+    text.print_lines(out, text.summary(view, opened.label))
+    text.print_rows(out, view.optimizer.history(), last)
 
 
 @app.command()
@@ -274,7 +270,7 @@ def log(
             line = {"seq": event.seq, "time": event.time.isoformat(), "kind": event.kind}
             print(json.dumps(line | {"body": event.body}))
         else:
-            print(report.event_line(event))
+            print(text.event_line(event))
 
 
 @app.command()
@@ -290,14 +286,7 @@ def export(
     with _reading(storage, study) as opened:
         rows = [row.flat() for row in opened.history()]
         header = Row(None, "", dict.fromkeys(opened.space.names), None, None, None, None).flat()
-    with _writing(output) as file:
-        if form == "json":
-            json.dump(rows, file, allow_nan=False)
-            file.write("\n")
-            return
-        writer = csv.DictWriter(file, list(header), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    text.write_rows(output, form, list(header), rows)
 
 
 @app.command()
@@ -337,15 +326,12 @@ def studies(storage: Storage = DEFAULT, as_json: AsJson = False) -> None:
     with Journal.open(storage, create=False, read_only=True) as journal:
         found = journal.studies()
     if as_json:
-        _print_json(
+        text.print_json(
             [{"name": s.name, "events": s.events, "last": s.last.isoformat()} for s in found]
         )
         return
-    table = Table("study", "events", "created", "last event")
-    for s in found:
-        first, last = (t.strftime("%Y-%m-%d %H:%M:%S") for t in (s.first, s.last))
-        table.add_row(escape(s.name), str(s.events), first, last)
-    out.print(table)
+    rows = [(s.name, str(s.events), text.clock(s.first), text.clock(s.last)) for s in found]
+    text.print_table(out, ("study", "events", "created", "last event"), rows)
 
 
 @app.command()
@@ -382,7 +368,7 @@ def tune(
     with Study.open(storage, name, space=task.space, **options) as opened:
         run_jobs(task, opened, storage, jobs, err, redo_pending)
         if opened.observations:
-            _print_lines(report.best_point(opened.best()))
+            text.print_lines(out, text.best_point(opened.best()))
 
 
 @app.command()
@@ -408,8 +394,8 @@ def reproduce(
         cluster=cluster,
         smoke=smoke,
         limit_minutes=limit_minutes,
-        functions=_names(functions),
-        policies=_names(policies),
+        functions=names(functions),
+        policies=names(policies),
     )
 
 
@@ -439,81 +425,6 @@ def serve(
 
 def _reading(storage: str, study: str) -> Study:
     return Study.open(storage, study, read_only=True)
-
-
-@contextmanager
-def _writing(output: Path | None) -> Iterator[TextIO]:
-    if output is None:
-        yield sys.stdout
-        return
-    try:
-        with output.open("w", newline="", encoding="utf-8") as file:
-            yield file
-    except OSError as error:
-        raise ConfigError(f"output: can't write {output}: {error.strerror}") from None
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _json(what: str, text: str) -> Any:
-    """JSON as it is, or from @FILE."""
-    try:
-        return json.loads(Path(text[1:]).read_text() if text.startswith("@") else text)
-    except OSError as error:
-        raise ConfigError(f"{what}: can't read {text[1:]}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{what}: not JSON ({error}): {text!r:.200}") from None
-
-
-def _space(text: str) -> Space:
-    return Space.from_json(_json("space", text))
-
-
-def _check_shell_names(space: Space) -> None:
-    """Before a trial is handed out that could not be read."""
-    for name in space.names:
-        if not (name.isascii() and f"params_{name}".isidentifier()):
-            raise ConfigError(f"--shell: no shell has a variable named params_{name}; use --json")
-
-
-def _assignments(trial: Trial) -> str:
-    """For `eval` in a shell; the names are those of the columns of `export`."""
-    values = {f"params_{name}": value for name, value in trial.params.items()}
-    pairs = {"trial": trial.number, **values}.items()
-    return " ".join(f"{name}={shlex.quote(str(value))}" for name, value in pairs)
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(value, allow_nan=False))
-
-
-def _print_trials(trials: list[Trial], as_json: bool, alone: bool) -> None:
-    if as_json:
-        answers = [report.trial_json(trial) for trial in trials]
-        _print_json(answers[0] if alone else answers)
-        return
-    for trial in trials:
-        out.print(f"trial {trial.number}: {json.dumps(trial.params)}", markup=False, soft_wrap=True)
-        out.print(f"  {trial.decision}", style="dim", markup=False, soft_wrap=True)
-
-
-def _print_lines(lines: list[str]) -> None:
-    for line in lines:
-        out.print(line, markup=False, soft_wrap=True)
-
-
-def _print_rows(rows: list[Row], last: int) -> None:
-    shown = rows[-last:] if last > 0 else []
-    if not shown:
-        return
-    table = Table("trial", "parameters", "value", "why")
-    for row in shown:
-        table.add_row(*map(escape, report.cells(row)))
-    if len(rows) > len(shown):
-        out.print(f"the last {len(shown)} of {len(rows)}:")
-    out.print(table)
 
 
 if __name__ == "__main__":

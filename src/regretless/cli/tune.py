@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regretless._internal.validate import checked_result
-from regretless.engine import Direction
+from regretless.engine import AskTell, Direction
 from regretless.errors import ConfigError, RegretlessError, StorageError
 from regretless.results import Trial
 from regretless.space import Scalar, Space
@@ -31,7 +31,7 @@ STORAGE_PATIENCE = 300.0  # seconds for a storage that is away to come back
 
 @dataclass(frozen=True)
 class Task:
-    """What a file asks to be tuned."""
+    """What a file says is to be tuned."""
 
     path: Path
     name: str
@@ -41,24 +41,30 @@ class Task:
 
 
 def load(place: str) -> Task:
-    """From FILE.py[:objective]; the file has `space`, the function, and perhaps `direction`."""
+    """Load a task from FILE.py[:objective].
+
+    The file has `space`, the function, and perhaps `direction`.
+
+    Raises:
+        ConfigError: the file, its `space` or the function is missing.
+    """
     bare = place.endswith(".py") or ":" not in place
     file, _, name = (place, "", "") if bare else place.rpartition(":")
     path, name = Path(file), name or "objective"
     if not path.is_file():
         raise ConfigError(f"file: there is no {file!r}")
-    # Under its own name another process finds it, as one must that unpickles a function of it.
+    # Another process that unpickles a function of the file imports it under its own name.
     known_as = path.stem if path.stem not in sys.modules else f"regretless_task_{path.stem}"
     spec = importlib.util.spec_from_file_location(known_as, path)
     if spec is None or spec.loader is None:
         raise ConfigError(f"file: need a Python file, got {file!r}")
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.resolve().parent))  # what lies beside a script can be imported
+    sys.path.insert(0, str(path.resolve().parent))  # the file may import its neighbours
     sys.modules[known_as] = module  # dataclasses look there
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[known_as]  # half of it is no module
+        del sys.modules[known_as]  # nobody shall import a module that ran only in part
         raise
     space, objective = getattr(module, "space", None), getattr(module, name, None)
     if not isinstance(space, Space):
@@ -69,23 +75,32 @@ def load(place: str) -> Task:
 
 
 def work(
-    task: Task, study: Study, trials: Iterable[Trial], after: Callable[[], None] = lambda: None
+    task: Task, study: AskTell, trials: Iterable[Trial], after: Callable[[], None] = lambda: None
 ) -> None:
-    """Call the objective and tell, trial by trial; one that fails is given up."""
+    """Evaluate trials one by one and tell their results.
+
+    A trial whose evaluation fails is abandoned, and the exception is raised.
+
+    Args:
+        task: what to evaluate.
+        study: whom to tell.
+        trials: the trials to evaluate; `study` itself gives new ones until the budget is spent.
+        after: called after each result.
+    """
     for trial in trials:
         try:
             value = task.objective(dict(trial.params))
             checked_result(value, None, 1)
         except BaseException:
-            with suppress(RegretlessError):  # what went wrong is what matters
+            with suppress(RegretlessError):  # the first exception matters more
                 study.abandon(trial)
             raise
         _tell(study, trial, value)
         after()
 
 
-def _tell(study: Study, trial: Trial, value: float) -> None:
-    """A result that somebody has paid for is not lost because the storage is away."""
+def _tell(study: AskTell, trial: Trial, value: float) -> None:
+    """Tell a result; while the storage is away, try again for up to five minutes."""
     deadline, pause = time.monotonic() + STORAGE_PATIENCE, 0.5
     while True:
         try:
@@ -151,8 +166,8 @@ def run_jobs(
 
 
 def _many(task: Task, storage: str, name: str, jobs: int, update: Callable[[], None]) -> None:
-    """Processes of their own, which share the study as strangers would."""
-    context = get_context("spawn")  # a fresh interpreter: nothing of ours is shared by accident
+    """Evaluate in several processes that share nothing but the study."""
+    context = get_context("spawn")  # a fresh interpreter inherits no connections or locks
     place = f"{task.path}:{task.name}"
     workers: list[BaseProcess] = [
         context.Process(target=_worker, args=(place, storage, name)) for _ in range(jobs)
@@ -173,10 +188,10 @@ def _many(task: Task, storage: str, name: str, jobs: int, update: Callable[[], N
 
 
 def _stop(workers: list[BaseProcess]) -> None:
-    """Let those at work give up their trials; whoever does not is ended."""
+    """Ask the workers to abandon their trials and stop; end those that do not."""
     for worker in workers:
         if worker.is_alive() and worker.pid is not None and os.name == "posix":
-            os.kill(worker.pid, signal.SIGINT)  # Ctrl-C may have reached us only
+            os.kill(worker.pid, signal.SIGINT)  # Ctrl-C may have reached only this process
     deadline = time.monotonic() + PATIENCE
     for worker in workers:
         worker.join(max(0.0, deadline - time.monotonic()))

@@ -246,6 +246,11 @@ class Optimizer:
     # -- what is known -----------------------------------------------------------------------------
 
     @property
+    def sign(self) -> float:
+        """1.0 to maximise, -1.0 to minimise: `sign * value` is larger where it is better."""
+        return self._sign
+
+    @property
     def asked(self) -> int:
         return len(self._records)
 

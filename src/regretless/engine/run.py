@@ -1,4 +1,4 @@
-"""One call: `maximize` or `minimize` a function, here or on any executor."""
+"""`maximize` or `minimize` a function with one call, in this process or on any executor."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from regretless._internal.arrays import Array
 from regretless._internal.validate import is_number, whole
-from regretless.engine.optimizer import Direction, Optimizer
+from regretless.engine.ledger import Ledger
+from regretless.engine.optimizer import Optimizer
 from regretless.errors import ConfigError, DataError
 from regretless.model import Model
 from regretless.policies import Policy
@@ -28,54 +27,39 @@ Callback = Callable[[Optimizer, Trial, float], object]
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a run found and what it cost; `optimizer` can be asked on."""
+    """What a run found and what it cost.
+
+    `optimizer` has everything that was told, and can be asked for more.  `interrupted` is True if
+    Ctrl-C or an exception ended the run.
+    """
 
     optimizer: Optimizer
     interrupted: bool = False
 
     @property
     def best(self) -> Best:
+        """The visited point with the best posterior mean."""
         return self.optimizer.best()
 
     @property
     def history(self) -> list[Row]:
+        """Prior data and trials, in order."""
         return self.optimizer.history()
 
     @property
     def values(self) -> Array:
         """The observed values of the trials that were told, in the order of the trials."""
-        return np.array([row.value for row in self.history if row.status == "told"], dtype=float)
+        return Ledger.of(self.optimizer).values
 
     def regret(self, f_star: float) -> Array:
         """Cumulative regret against a known best value, from the (noisy) observations."""
-        sign = 1.0 if self.optimizer.direction == "maximize" else -1.0
-        return np.cumsum(sign * (f_star - self.values))
+        return Ledger.of(self.optimizer).regret(f_star)
 
 
-def maximize(f: Objective, space: Space, budget: int, **options: Any) -> Result:
-    """Maximise f(params) over the space in `budget` evaluations, losing little on the way.
-
-    policy, seed, design, n0, model   as for `Optimizer`
-    executor   any concurrent.futures executor; `workers` evaluations at a time (default: its size)
-    callbacks  called as callback(optimizer, trial, value) after each result; a true answer stops
-    progress   a line on stderr with the current best, and the regret so far if `f_star` is given
-
-    Ctrl-C returns what is there.  An exception in f is raised as it is, with everything told so far
-    in its attribute `result` (unless it has one of its own, or can't be changed).
-    """
-    return _run(f, space, budget, "maximize", **options)
-
-
-def minimize(f: Objective, space: Space, budget: int, **options: Any) -> Result:
-    """Like `maximize`, downwards."""
-    return _run(f, space, budget, "minimize", **options)
-
-
-def _run(
+def maximize(
     f: Objective,
     space: Space,
     budget: int,
-    direction: Direction,
     *,
     policy: str | Policy = "ids",
     seed: int = 0,
@@ -88,18 +72,107 @@ def _run(
     progress: bool = False,
     f_star: float | None = None,
 ) -> Result:
-    if not callable(f):
-        raise ConfigError(f"f: need a function of a dict of parameters, got {f!r}")
+    """Maximise f(params) over the space in `budget` evaluations, losing little on the way.
+
+    Ctrl-C ends the run and returns the results so far.
+
+    Args:
+        f: the function; it gets a dict with a value for each parameter and returns a number.
+        space: the parameters and their ranges.
+        budget: how many evaluations there are, the initial design included.
+        policy: how the next point is chosen, by name or as an instance; see `Optimizer`.
+        seed: the seed of all random numbers.
+        design: how to start; see `Optimizer`.
+        n0: how many points to start with; see `Optimizer`.
+        model: the model of f; see `Optimizer`.
+        executor: an executor of concurrent.futures, on which f is called; None calls it here.
+        workers: how many evaluations run at a time on the executor; None takes its own size.
+        callbacks: functions that are called as callback(optimizer, trial, value) after each result.
+            The run stops as soon as one returns a true value.
+        progress: whether to show a line on stderr with the best point so far.
+        f_star: the best value that f can take, if known.  The progress line then has the regret.
+
+    Returns:
+        The best point, the history and the optimiser; see `Result`.
+
+    Raises:
+        ConfigError: a setting is not valid.
+        DataError: f returned something that is not a finite number.
+        Exception: whatever f raises, unchanged.  Its attribute `result` has all that was told
+            before, unless the exception has such an attribute already or cannot be changed.
+
+    Example:
+        >>> import regretless as rl
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> result = rl.maximize(lambda params: -((params["x"] - 0.3) ** 2), space, budget=15)
+        >>> abs(result.best.params["x"] - 0.3) < 0.1
+        True
+    """
     optimizer = Optimizer(
         space,
         budget,
         seed=seed,
         policy=policy,
-        direction=direction,
+        direction="maximize",
         design=design,
         n0=n0,
         model=model,
     )
+    return _run(f, optimizer, executor, workers, callbacks, progress, f_star)
+
+
+def minimize(
+    f: Objective,
+    space: Space,
+    budget: int,
+    *,
+    policy: str | Policy = "ids",
+    seed: int = 0,
+    design: str | Sequence[Mapping[str, Scalar]] = "auto",
+    n0: int | None = None,
+    model: Model | None = None,
+    executor: Executor | None = None,
+    workers: int | None = None,
+    callbacks: Iterable[Callback] = (),
+    progress: bool = False,
+    f_star: float | None = None,
+) -> Result:
+    """Minimise f(params) over the space in `budget` evaluations, losing little on the way.
+
+    Args, Returns and Raises are those of `maximize`; `f_star` is the least value that f can take.
+
+    Example:
+        >>> import regretless as rl
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> result = rl.minimize(lambda params: (params["x"] - 0.3) ** 2, space, budget=15)
+        >>> abs(result.best.params["x"] - 0.3) < 0.1
+        True
+    """
+    optimizer = Optimizer(
+        space,
+        budget,
+        seed=seed,
+        policy=policy,
+        direction="minimize",
+        design=design,
+        n0=n0,
+        model=model,
+    )
+    return _run(f, optimizer, executor, workers, callbacks, progress, f_star)
+
+
+def _run(
+    f: Objective,
+    optimizer: Optimizer,
+    executor: Executor | None,
+    workers: int | None,
+    callbacks: Iterable[Callback],
+    progress: bool,
+    f_star: float | None,
+) -> Result:
+    """Check what concerns the run itself, and run it here or on the executor."""
+    if not callable(f):
+        raise ConfigError(f"f: need a function of a dict of parameters, got {f!r}")
     if workers is not None:
         workers = whole("workers", workers, least=1)
         if executor is None:
@@ -134,7 +207,7 @@ def _size(executor: Executor) -> int:
 def _one_by_one(f: Objective, optimizer: Optimizer, callbacks: list[Callback]) -> Result:
     trial: Trial | None = None
     try:
-        for trial in optimizer:  # Ctrl-C may come here as well, while the next one is thought over
+        for trial in optimizer:  # Ctrl-C may also arrive while the next trial is computed
             if _tell(optimizer, trial, f(dict(trial.params)), callbacks):
                 break
             trial = None
@@ -175,23 +248,26 @@ def _many(
 
 
 def _tell(optimizer: Optimizer, trial: Trial, value: float, callbacks: list[Callback]) -> bool:
-    """Tell, then call back; whether somebody wants to stop."""
+    """Tell the result and call all callbacks; returns whether one of them wants to stop."""
     optimizer.tell(trial, value)
     return any([callback(optimizer, trial, float(value)) for callback in callbacks])
 
 
 def _give_up(optimizer: Optimizer, running: Mapping[Future[float], Trial]) -> None:
-    """Take the results that are there already, and wait for no others."""
+    """Tell the results that have arrived already, and abandon all other pending trials."""
     for future, trial in running.items():
         if not future.cancel() and future.done() and future.exception() is None:
-            with suppress(DataError):  # one that can't be right is no result
+            with suppress(DataError):  # ignore a result that is not a valid number
                 optimizer.tell(trial, future.result())
     for trial in optimizer.pending:
         optimizer.abandon(trial)
 
 
 def _attach(error: BaseException, optimizer: Optimizer, trial: Trial | None) -> None:
-    """Let the exception carry what was told before it, if it lets itself be changed."""
+    """Add the results so far to the exception, and a note that says in which trial it was raised.
+
+    An exception that cannot be changed is left as it is.
+    """
     where = "between two trials" if trial is None else f"in trial {trial.number}: {trial.params}"
     kept = ""
     if not hasattr(error, "result"):
@@ -203,15 +279,12 @@ def _attach(error: BaseException, optimizer: Optimizer, trial: Trial | None) -> 
 
 
 class _Progress:
-    """A line on stderr, rewritten at most ten times a second."""
+    """A progress line on stderr, rewritten at most ten times a second."""
 
     def __init__(self, f_star: float | None) -> None:
-        self.f_star, self.lost, self.start, self.shown = f_star, 0.0, time.monotonic(), 0.0
+        self.f_star, self.start, self.shown = f_star, time.monotonic(), 0.0
 
     def __call__(self, optimizer: Optimizer, trial: Trial, value: float) -> None:
-        if self.f_star is not None:
-            gap = self.f_star - value
-            self.lost += gap if optimizer.direction == "maximize" else -gap
         now, last = time.monotonic(), not optimizer.remaining and not optimizer.pending
         if now - self.shown < 0.1 and not last:
             return
@@ -221,7 +294,9 @@ class _Progress:
         best = optimizer.best()
         width = 24
         bar = "#" * (width * done // optimizer.budget)
-        regret = "" if self.f_star is None else f"  regret {self.lost:.4g}"
+        regret = ""
+        if self.f_star is not None:
+            regret = f"  regret {Ledger.of(optimizer).regret(self.f_star)[-1]:.4g}"
         sys.stderr.write(
             f"\r[{bar:<{width}}] {done}/{optimizer.budget}  best {best.mean:.4g}"
             f" ± {(best.high - best.low) / 2:.2g}{regret}  {left:.0f} s left   "

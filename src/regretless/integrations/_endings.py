@@ -1,4 +1,7 @@
-"""How a framework's trials ended, told to an optimiser: also those that came to no good end."""
+"""Tells an optimiser how the trials of a framework ended.
+
+A trial may have returned a value, NaN or infinity, or may have failed.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,12 @@ from regretless.space import Scalar
 
 
 class _Ending(NamedTuple):
-    """Where a trial was and what it returned, perhaps infinity; None: it failed."""
+    """The point of a trial and the value that it returned."""
 
-    number: int | None  # None: known before
+    number: int | None  # None for a result from before the run
     point: dict[str, Scalar]
-    place: bytes
-    value: float | None
+    place: bytes  # the encoded point, to compare points by
+    value: float | None  # perhaps infinity; None if the trial failed
 
     @property
     def is_measured(self) -> bool:
@@ -34,11 +37,11 @@ class _Result(NamedTuple):
 
 
 class _StandIns(NamedTuple):
-    """What is told where nothing was measured: the worst or the best so far, give or take `sem`.
+    """The values that are told where nothing was measured: the worst or the best result so far.
 
-    Nobody knows how bad a failure is, nor whether it would happen again.  So its standard error is
-    the spread of the results: one failure among good results counts for little, several in a corner
-    keep the search away from it.
+    How bad a failure is, and whether it would happen again, is not known.  So its standard error
+    `sem` is the spread of the results: one failure among good results counts for little, and
+    several close together keep the search away from there.
     """
 
     worst: float
@@ -49,8 +52,10 @@ class _StandIns(NamedTuple):
     def of(cls, values: list[float], sign: float) -> _StandIns:
         y = sign * np.array(values)
         worst, best = float(y.min()), float(y.max())
-        spread = Scaling.with_knee(y, y, best, centred=True).scale  # disasters drawn in
-        if worst == best:  # a failure is worse than the only result
+        spread = Scaling.with_knee(
+            y, y, best, centred=True
+        ).scale  # very bad results count by their logarithm
+        if worst == best:  # with one result, a failure must count as worse than it
             worst = max(worst - spread, -LARGEST)
         return cls(sign * worst, sign * best, spread)
 
@@ -59,30 +64,35 @@ class _StandIns(NamedTuple):
 
 
 class Endings:
-    """Tells an optimiser how trials ended, once it is asked for.
+    """Collects how trials ended, and tells an optimiser when `optimizer` is read.
 
-    A trial that failed where one has worked, before or since, was bad luck, and is forgotten.  One
-    that failed where none has counts as a bad result, with little weight: were it forgotten, too,
-    the same point would be suggested for ever.  Infinite values count as the worst, or best, so
-    far.  What that is changes as results come in, and then a fresh optimiser is told everything.
+    A failed trial is ignored if another trial at the same point worked, before or after it.
+    Otherwise it counts as a bad result with little weight: if it were ignored, too, the same point
+    would be suggested for ever.  Infinite values count as the worst, or best, result so far.  As
+    results come in, the worst and the best change; then a fresh optimiser is told everything.
     """
 
     def __init__(self, optimizer: Optimizer) -> None:
         self._optimizer = optimizer
-        self._sign = 1.0 if optimizer.direction == "maximize" else -1.0
+        self._sign = optimizer.sign
         self._new: list[_Ending] = []
-        self._all: dict[int, _Ending] = {}  # by trial, below zero what was known before
+        self._all: dict[int, _Ending] = {}  # by number; prior results have numbers below zero
         self._values: list[float] = []
-        self._worked: set[bytes] = set()  # places
+        self._worked: set[bytes] = set()  # places where a trial returned a finite value
         self._stand_ins: _StandIns | None = None
-        self._told_for: dict[int, _Result | None] = {}  # what stands in for a result
+        self._told_for: dict[int, _Result | None] = {}  # what was told for unmeasured trials
 
     def add(
         self, point: Mapping[str, Scalar], value: float | None, trial: Trial | None = None
     ) -> None:
-        """A trial ended at this point; None and NaN: it failed.  Without `trial` it costs nothing.
+        """Note that a trial ended at this point.
 
-        One that failed may run again, and its result then takes the failure's place.
+        A trial that failed may run again; its result then replaces the failure.
+
+        Args:
+            point: the parameters of the trial.
+            value: what it returned; None or NaN if it failed.
+            trial: the optimiser's trial; None for a result from before the run.
         """
         number = None if trial is None else trial.number
         place = self._optimizer.space.encode(point).tobytes()
@@ -90,13 +100,13 @@ class Endings:
 
     @property
     def optimizer(self) -> Optimizer:
-        """Which knows of all endings; another one than before if some look different now."""
+        """The optimiser, told of all endings; a new object if what was told before has changed."""
         if self._new:
             self._settle()
         return self._optimizer
 
     def measured(self) -> Optimizer:
-        """A copy that knows of the results alone, not of what stands in for them."""
+        """A copy of the optimiser that was told measured results only."""
         optimizer = self.optimizer
         if not any(self._told_for.values()):
             return optimizer.copy()
@@ -129,7 +139,7 @@ class Endings:
         for ending in new:
             key = -1 - len(self._all) if ending.number is None else ending.number
             if ending.value is None and key in self._all:
-                continue  # it failed again, and counts as it did
+                continue  # a second failure changes nothing
             self._all[key] = ending
             added.append(key)
             if ending.value is not None and ending.is_measured:
@@ -138,7 +148,7 @@ class Endings:
         return added
 
     def _retold(self, endings: Iterable[_Ending]) -> Optimizer:
-        """One that was asked the same, but is told these endings, and has fitted nothing yet."""
+        """A new optimiser with the same trials that is told these endings; it has no fit yet."""
         before = self._optimizer
         optimizer = Optimizer.from_spec(before.spec(), policy=before.policy)
         for event in before.events:
@@ -158,7 +168,7 @@ class Endings:
             optimizer.abandon(ending.number)
 
     def _result(self, ending: _Ending) -> _Result | None:
-        """What to tell for it; None: nothing."""
+        """What to tell for an ending; None if nothing is to be told."""
         value, stand_ins = ending.value, self._stand_ins
         if value is not None and ending.is_measured:
             return _Result(value)
@@ -169,7 +179,7 @@ class Endings:
 
 
 def _comparable(value: float | None) -> float | None:
-    """With None for NaN, and infinity for what can't be computed with."""
+    """None for NaN, infinity for a number that is too large, any other value unchanged."""
     if value is None or math.isnan(value):
         return None
     return value if abs(value) <= LARGEST else math.copysign(math.inf, value)

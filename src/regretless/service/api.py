@@ -161,7 +161,7 @@ async def events(room: ThisRoom, after: After = 0, limit: Limit = 100) -> list[s
 @router.get("/{name}/panels", response_class=Json, responses={304: {"description": "No news."}})
 async def panels(room: ThisRoom, request: Request) -> Response:
     """What the page shows; the ETag names the last event."""
-    tag, answer = await room.look(_panels)
+    tag, answer = await room.look(_page_data)
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
@@ -169,7 +169,7 @@ async def panels(room: ThisRoom, request: Request) -> Response:
 
 
 def _named(number: int, params: Mapping[str, Any] | None) -> Trial | int:
-    """The trial as its caller knows it."""
+    """The trial with the caller's parameters, if they were sent; otherwise its number."""
     if params is None:
         return number
     return Trial(number, dict(params), Decision("given", "", 0))
@@ -187,14 +187,15 @@ def _best(view: Snapshot) -> schema.BestOut:
     return schema.BestOut.of(view.optimizer.best())
 
 
-def _panels(view: Snapshot) -> tuple[str, bytes]:
-    """Its tag, and as text: it is sent more often than made.
+def _page_data(view: Snapshot) -> tuple[str, bytes]:
+    """The ETag of the page's data, and the data as text, because it is sent more often than made.
 
-    A number is not enough: after a backup was restored, another event has it.
+    The tag has the time of the last event as well as its number: after a backup was restored,
+    another event may have the same number.
     """
-    from regretless.service.panels import panels
+    from regretless.service.page_data import page_data
 
-    return f'"{view.seq}-{view.time.timestamp():.6f}"', bytes(Json(panels(view)).body)
+    return f'"{view.seq}-{view.time.timestamp():.6f}"', bytes(Json(page_data(view)).body)
 
 
 # --- the service itself ---------------------------------------------------------------------------
@@ -208,9 +209,9 @@ async def healthy() -> schema.Health:
 
 @checks.get("/readyz")
 async def ready(rooms: AllRooms) -> schema.Health:
-    """The storage answers, too; 503 if not."""
+    """The process and its storage answer; 503 if the storage does not."""
     try:
         await rooms.do(rooms.journal.last_seq, "ready?")
-    except StorageError:  # which one it is concerns nobody without a token
+    except StorageError:  # this endpoint needs no token, so it must not show the storage's name
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "the storage is away") from None
     return schema.Health(version=regretless.__version__)

@@ -1,6 +1,6 @@
-"""What goes over the wire: the shapes of requests, with their limits, and of answers.
+"""The shapes of requests, with their limits, and of answers.
 
-Only shapes and sizes are checked here; whether a value makes sense is for the library to say.
+Only shapes and sizes are checked here.  The library checks whether a value makes sense.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from pydantic import (
 )
 
 from regretless._internal.validate import MAX_SAFE, fits_a_path
+from regretless.engine import Ledger
 from regretless.policies import POLICIES
 from regretless.results import Best, Row, Trial
-from regretless.studies import report
+from regretless.studies import Snapshot, counts, decision_json, trial_json
 from regretless.studies.journal import MAX_NAME, Event, StudyInfo
-from regretless.studies.study import Snapshot
 
 MAX_BUDGET = 1_000_000
 MAX_BATCH = 100
@@ -83,7 +83,7 @@ class _Request(BaseModel):
 
 
 class ParameterIn(_Request):
-    """What to tune: a float or an int has bounds, the others have their values written out."""
+    """A parameter to tune: a float or an int has bounds, the others list their values."""
 
     name: Annotated[Word, Field(min_length=1)]
     type: Literal["float", "int", "categorical", "ordinal"]
@@ -95,8 +95,11 @@ class ParameterIn(_Request):
     values: Choices | None = None
 
     @model_validator(mode="after")
-    def _has_integers_that_every_reader_keeps(self) -> Self:
-        """One that `Whole` refuses has come in as the nearest float, which may be another."""
+    def _has_exact_integers(self) -> Self:
+        """Refuse integers that are too large: `Whole` refused them, and then a float was read.
+
+        The nearest float may be another number.
+        """
         bounds = [bound for bound in (self.low, self.high) if bound is not None]
         if self.type == "int" and any(abs(bound) > MAX_SAFE for bound in bounds):
             raise ValueError(f"the bounds of an int must lie within ±{MAX_SAFE}")
@@ -166,7 +169,7 @@ class TrialOut(BaseModel):
 
     @classmethod
     def of(cls, trial: Trial) -> Self:
-        return cls(**report.trial_json(trial))
+        return cls(**trial_json(trial))
 
 
 class RowOut(BaseModel):
@@ -186,7 +189,7 @@ class RowOut(BaseModel):
         return cls(
             **{f.name: getattr(row, f.name) for f in fields(row) if f.name != "decision"},
             asked_at=None if row.number is None else view.asked_at[row.number],
-            decision=None if row.decision is None else report.decision_json(row.decision),
+            decision=None if row.decision is None else decision_json(row.decision),
         )
 
 
@@ -232,7 +235,7 @@ class Summary(BaseModel):
             seq=view.seq,
             direction=optimizer.direction,
             policy=optimizer.policy.name,
-            **report.counts(optimizer, optimizer.history()),
+            **counts(optimizer, optimizer.history()),
             best=best,
         )
 
@@ -252,7 +255,7 @@ class Detail(Summary):
         return cls(
             **Summary.of(view).model_dump(),
             settings=view.optimizer.spec(),
-            lost=report.lost(view.optimizer),
+            lost=Ledger.of(view.optimizer).lost(),
             waiting={trial.number: view.asked_at[trial.number] for trial in pending},
         )
 

@@ -3,6 +3,15 @@
 The journal (`studies.journal`) needs SQLAlchemy, and is imported when a study is opened.
 """
 
+from regretless.studies.as_json import counts, decision_json, study_json, trial_json
 from regretless.studies.study import Snapshot, Study, until_spent
 
-__all__ = ["Snapshot", "Study", "until_spent"]
+__all__ = [
+    "Snapshot",
+    "Study",
+    "counts",
+    "decision_json",
+    "study_json",
+    "trial_json",
+    "until_spent",
+]

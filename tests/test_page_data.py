@@ -15,7 +15,7 @@ import pytest
 import regretless as rl
 from regretless.policies import POLICIES
 from regretless.results import Decision
-from regretless.service.panels import SLICE_POINTS, TABLE_ROWS, panels
+from regretless.service.page_data import SLICE_POINTS, TABLE_ROWS, page_data
 from regretless.studies.study import Snapshot
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -53,7 +53,7 @@ def tuned(direction: Any = "maximize", steps: int = 25, **options: Any) -> rl.Op
 def shown(opt: rl.Optimizer) -> dict[str, Any]:
     """There and back through strict JSON."""
     snapshot = Snapshot("s", 7, NOW, opt.copy(), (NOW,) * opt.asked)
-    answer: dict[str, Any] = json.loads(json.dumps(panels(snapshot), allow_nan=False))
+    answer: dict[str, Any] = json.loads(json.dumps(page_data(snapshot), allow_nan=False))
     return answer
 
 
@@ -258,16 +258,16 @@ def test_it_changes_nothing_and_is_quick() -> None:
     opt.ask()
     before = opt.to_json()
     snapshot = Snapshot("s", 1, NOW, opt, (NOW,) * opt.asked)
-    panels(snapshot)
+    page_data(snapshot)
     took = []
     for _ in range(5):
         start = time.process_time()
-        panels(snapshot)
+        page_data(snapshot)
         took.append(time.process_time() - start)
     assert opt.to_json() == before
     assert min(took) < 0.1
 
 
 def test_it_needs_no_web_framework() -> None:
-    code = "import sys, regretless.service.panels; assert 'starlette' not in sys.modules"
+    code = "import sys, regretless.service.page_data; assert 'starlette' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,341 @@
+"""What a run has lost and gained so far, in the user's units.
+
+Losses and gains are positive for "more of it", whether the run maximises or minimises.  There are
+two kinds of answers.  Some are sums of the observed values, noise included.  The others are
+estimates by the posterior: sums of f at the points that were tried, with the sd of the joint
+posterior.  Marginal sds must not be added up, because f at one point is as far off each time that
+the point is tried.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regretless._internal.arrays import Array
+from regretless._internal.blas import one_thread
+from regretless._internal.plain import json_number, json_numbers
+from regretless._internal.validate import check_amount, is_number
+from regretless.engine.optimizer import Optimizer
+from regretless.engine.situation import Situation
+from regretless.errors import ConfigError, NoResultsError
+from regretless.results import Row
+from regretless.space import Scalar, Space
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number that is not known exactly: its mean and its standard deviation."""
+
+    mean: float
+    sd: float
+
+    def to_json(self) -> dict[str, float | None]:
+        """Mean and sd as JSON; None replaces a number that is not finite."""
+        return {"mean": json_number(self.mean), "sd": json_number(self.sd)}
+
+
+@dataclass(frozen=True, eq=False)
+class RunningTotal:
+    """The sum over the first t trials, for t = 1, 2, …: its mean and its standard deviation."""
+
+    mean: Array
+    sd: Array
+
+    @property
+    def paid_back_after(self) -> int | None:
+        """The number of trials after which the total has stayed at zero or above.
+
+        None if the total was never below zero, or if it is below zero now.
+        """
+        below = np.flatnonzero(self.mean < 0)
+        if not len(below) or below[-1] == len(self.mean) - 1:
+            return None
+        return int(below[-1]) + 2
+
+    def to_json(self) -> dict[str, list[float | None]]:
+        """Means and sds as JSON; None replaces a number that is not finite."""
+        return {"mean": json_numbers(self.mean), "sd": json_numbers(self.sd)}
+
+
+@dataclass(frozen=True, eq=False)
+class JointPosterior:
+    """The Gaussian that describes f at several points together, in the user's units."""
+
+    mean: Array  # one number for each point
+    covariance: Array
+
+    @classmethod
+    def at(cls, situation: Situation, x: Array) -> JointPosterior:
+        """The posterior of f at the rows of x, given the results that were told.
+
+        Where the model draws in disasters, the covariance is correct to first order.
+        """
+        mu, _ = situation.posterior.predict(x)
+        rate = situation.user_sd(mu, np.ones(len(mu)))
+        covariance = situation.posterior.covariance(x) * np.outer(rate, rate)
+        return cls(situation.user(mu), covariance)
+
+    def better_than(self, reference: int, sign: float) -> JointPosterior:
+        """The posterior of sign * (f(x) - f(x_reference)) at each point x."""
+        gain, row = sign * self.mean, self.covariance[reference]
+        covariance = self.covariance - row[:, None] - row[None, :] + row[reference]
+        return JointPosterior(gain - gain[reference], covariance)
+
+    def total(self, weights: Array) -> Estimate:
+        """The weighted sum of f over the points: N(w'mu, w'Sigma w)."""
+        variance = float(weights @ self.covariance @ weights)
+        return Estimate(float(weights @ self.mean), math.sqrt(max(0.0, variance)))
+
+    def running_total(self, visits: NDArray[np.intp]) -> RunningTotal:
+        """The sum of f over the first t entries of `visits`, for each t.
+
+        `visits` has the index of the point that each trial tried.  A step costs one row of the
+        covariance: adding point p to the sum S adds var f(p) + 2 cov(S, f(p)) to the variance.
+        """
+        with_sum, variance = np.zeros(len(self.mean)), 0.0  # cov(S, f) at each point, and var S
+        sd = np.empty(len(visits))
+        for t, point in enumerate(visits):
+            variance += self.covariance[point, point] + 2.0 * with_sum[point]
+            with_sum += self.covariance[point]
+            sd[t] = math.sqrt(max(0.0, variance))
+        return RunningTotal(np.cumsum(self.mean[visits]), sd)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Totals over the trials told so far, by the posterior of today, with its joint sd.
+
+    served  the sum of f at the points that were tried.  The regret against a known optimum c, or
+            the gain over a known baseline c, after t trials is the difference to t c; its sd is the
+            same.
+    regret  what the trials lost against the best point as known now
+    gain    what the trials gained over the point of the first trial, had that been kept
+    first   the posterior mean at the point of the first trial
+
+    The best point is the visited one with the best posterior mean.  The regret against the true
+    optimum is larger by what no visited point has reached.  The posterior mean at the best of
+    several points is also a little too optimistic.
+    """
+
+    served: RunningTotal
+    regret: RunningTotal
+    gain: RunningTotal
+    first: float
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as JSON; None replaces a number that is not finite."""
+        return {
+            "served": self.served.to_json(),
+            "regret": self.regret.to_json(),
+            "gain": self.gain.to_json(),
+            "first": json_number(self.first),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Ledger:
+    """What the trials of an optimiser have lost and gained, as of the moment when it was made.
+
+    Make one with `Ledger.of`.  Only trials that were told count; data from before the run (see
+    `Optimizer.observe`) cost nothing and are left out.
+
+    Example:
+        >>> import regretless as rl
+        >>> from regretless.engine import Ledger
+        >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=3)
+        >>> for trial, value in zip(optimizer, [1.0, 4.0, 3.0]):
+        ...     optimizer.tell(trial, value)
+        >>> ledger = Ledger.of(optimizer)
+        >>> ledger.regret(f_star=5.0).tolist()
+        [4.0, 5.0, 7.0]
+        >>> ledger.gain(over=2.0).mean.tolist()
+        [-1.0, 1.0, 2.0]
+        >>> ledger.gain(over=2.0).paid_back_after
+        2
+    """
+
+    optimizer: Optimizer  # a copy of the caller's: what is told later does not change the ledger
+    trials: tuple[Row, ...]  # those that were told, in the order of their numbers
+
+    @classmethod
+    def of(cls, optimizer: Optimizer) -> Ledger:
+        """The ledger of everything that this optimiser was told so far."""
+        copy = optimizer.copy()
+        return cls(copy, tuple(row for row in copy.history() if row.status == "told"))
+
+    @property
+    def values(self) -> Array:
+        """The observed values, trial by trial."""
+        return np.array([row.value for row in self.trials], dtype=float)
+
+    # -- by the observed values --------------------------------------------------------------------
+
+    def regret(self, f_star: float) -> Array:
+        """The cumulative regret of the observed values against a known optimum.
+
+        Args:
+            f_star: the best value that f can take.
+
+        Returns:
+            The regret after 1, 2, … trials.  It includes the observation noise.
+
+        Raises:
+            ConfigError: `f_star` is not a finite number.
+        """
+        if not is_number(f_star):
+            raise ConfigError(f"f_star: need a number, got {f_star!r}")
+        return np.cumsum(self.optimizer.sign * (float(f_star) - self.values))
+
+    def lost(self) -> float | None:
+        """What the observed values fall short of the best point as known now, summed over trials.
+
+        Returns:
+            The sum of the differences to the posterior mean at `optimizer.best()`; None before the
+            first trial is told.
+        """
+        if not self.trials:
+            return None
+        sign, best = self.optimizer.sign, self.optimizer.best().mean
+        return sum(sign * (best - row.value) for row in self.trials if row.value is not None)
+
+    def gain(self, over: float | None = None, *, sem: float = 0.0) -> RunningTotal:
+        """What the observed values exceed a reference value by, with the sd from the noise.
+
+        Args:
+            over: what each trial would have returned without any tuning.  If it is None, the first
+                result is the reference, and its noise counts in every step.
+            sem: the standard error of `over`.
+
+        Returns:
+            The total after 1, 2, … trials.  The noise of a result is its own standard error, or the
+            noise that the model fitted last.
+
+        Raises:
+            ConfigError: `over` is not a finite number, or `sem` is negative or has no `over`.
+            NoResultsError: `over` is None and no trial was told yet.
+        """
+        if not (over is None or is_number(over)):
+            raise ConfigError(f"over: need a number, got {over!r}")
+        check_amount("sem", sem)
+        if over is None and sem:
+            raise ConfigError(f"sem: need the value that it belongs to (`over`), got {sem!r} alone")
+        if over is None and not self.trials:
+            raise NoResultsError("gain over the first result: nothing was told yet")
+        reference = self.values[0] if over is None else float(over)
+        total = np.cumsum(self.optimizer.sign * (self.values - reference))
+        steps, noise = np.arange(1, len(self.trials) + 1), self._noise_variances()
+        variance = np.cumsum(noise) + (steps * float(sem)) ** 2
+        if over is None:
+            # y_1 + … + y_t - t y_1 has y_1 with the weight 1 - t, and (1 - t)^2 = 1 + t (t - 2).
+            variance += (steps * (steps - 2)) * noise[0]
+        return RunningTotal(total, np.sqrt(variance))
+
+    def _noise_variances(self) -> Array:
+        rows = self.trials
+        fitted = [row.decision.noise_sd for row in rows if row.decision and row.decision.noise_sd]
+        noise = fitted[-1] if fitted else 0.0
+        return np.array([noise**2 / (r.count or 1) if r.sem is None else r.sem**2 for r in rows])
+
+    # -- by the posterior --------------------------------------------------------------------------
+
+    @one_thread()
+    def estimates(self) -> Estimates | None:
+        """Running totals of f at the points that were tried; None before the first trial is told.
+
+        Returns:
+            What the trials served, lost and gained, each with the sd of the joint posterior.
+        """
+        if not self.trials:
+            return None
+        optimizer, tried = self.optimizer, [row.params for row in self.trials]
+        points, index = distinct_points(optimizer.space, [*tried, optimizer.best().params])
+        visits, best, first = index[:-1], int(index[-1]), int(index[0])
+        f = JointPosterior.at(optimizer._situation(), points)
+        return Estimates(
+            served=f.running_total(visits),
+            regret=f.better_than(best, -optimizer.sign).running_total(visits),
+            gain=f.better_than(first, optimizer.sign).running_total(visits),
+            first=float(f.mean[first]),
+        )
+
+    @one_thread()
+    def total(
+        self, points: Sequence[Mapping[str, Scalar]], weights: Sequence[float] | Array
+    ) -> Estimate:
+        """The posterior of the sum of w_i f(x_i), which is one Gaussian.
+
+        Any total of served values, gains or losses is such a sum.  What n trials at x lose against
+        a reference point r, for example, has the weight n at r and -n at x when f is maximised.
+
+        Args:
+            points: the points x_i, tried or not.  A point may occur more than once.
+            weights: the weights w_i, one for each point.
+
+        Returns:
+            The mean and the sd of the sum, in the user's units.
+
+        Raises:
+            ConfigError: there are not as many weights as points, or one is not a finite number.
+            NoResultsError: nothing was told yet, so there is no posterior.
+            SpaceError: a point is not in the space.
+
+        Example:
+            >>> import regretless as rl
+            >>> from regretless.engine import Ledger
+            >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=9)
+            >>> optimizer.observe({"x": 0.2}, 3.0)
+            >>> optimizer.observe({"x": 0.7}, 1.0)
+            >>> loss = Ledger.of(optimizer).total([{"x": 0.2}, {"x": 0.7}], [5, -5])
+            >>> 0 < loss.mean < 10 and loss.sd > 0
+            True
+        """
+        checked = _checked_weights(weights, len(points))
+        situation = self.optimizer._situation()
+        if not len(points):
+            return Estimate(0.0, 0.0)
+        x, index = distinct_points(self.optimizer.space, points)
+        by_point = np.zeros(len(x))
+        np.add.at(by_point, index, checked)
+        return JointPosterior.at(situation, x).total(by_point)
+
+    def to_json(self) -> dict[str, Any]:
+        """The trials' numbers and values, what was lost, and the estimates, as JSON."""
+        estimates = self.estimates()
+        return {
+            "number": [row.number for row in self.trials],
+            "value": json_numbers(self.values),
+            "lost": json_number(self.lost()),
+            "estimates": None if estimates is None else estimates.to_json(),
+        }
+
+
+def distinct_points(
+    space: Space, points: Sequence[Mapping[str, Scalar]]
+) -> tuple[Array, NDArray[np.intp]]:
+    """The distinct ones among the points, encoded, and the row in which each point is found."""
+    rows: dict[bytes, int] = {}
+    seen: dict[str, int] = {}  # by text, in which the choices True and 1 differ
+    index = []
+    for params in points:
+        text = repr(params)
+        if text not in seen:
+            seen[text] = rows.setdefault(space.encode(params).tobytes(), len(rows))
+        index.append(seen[text])
+    x = np.frombuffer(b"".join(rows), dtype=float).reshape(len(rows), space.dim)
+    return x, np.array(index, dtype=np.intp)
+
+
+def _checked_weights(weights: Sequence[float] | Array, count: int) -> Array:
+    numbers = list(weights)
+    if len(numbers) != count:
+        raise ConfigError(f"weights: need {count}, one for each point, got {len(numbers)}")
+    for weight in numbers:
+        if not is_number(weight):
+            raise ConfigError(f"weights: need numbers, got {weight!r}")
+    return np.array(numbers, dtype=float)

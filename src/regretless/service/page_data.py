@@ -1,0 +1,246 @@
+"""What the live page shows of a study, as plain data: JSON without NaN or infinity.
+
+All numbers are in the user's units and direction.  Gains, losses and regrets are positive for "more
+of it", whether the study maximises or minimises.  This module does not know about HTTP.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from regretless._internal.arrays import Array
+from regretless._internal.blas import one_thread
+from regretless._internal.plain import json_number, json_numbers
+from regretless._internal.validate import MAX_SAFE
+from regretless.engine import Ledger, Optimizer, Situation
+from regretless.results import Best, Row
+from regretless.space import Parameter, Scalar
+from regretless.studies import Snapshot, counts
+
+TABLE_ROWS = 500  # the page lists so many trials; the API has the earlier ones
+SLICE_POINTS = 61  # points along a parameter
+SAMPLED_POINTS = 512  # points of the space, for the share of it that is worth exploring
+WITHIN_95 = 1.96  # a normal variable is within so many sds of its mean with 95 %
+
+_PLOTTED = ("expected_improvement", "evaluation_cost", "z", "gate")  # numbers of each decision
+
+
+@one_thread()
+def page_data(snapshot: Snapshot) -> dict[str, Any]:
+    """Everything that a study's page shows, as of one moment.
+
+    Args:
+        snapshot: the study as it was after one event.
+
+    Returns:
+        Plain data that `json.dumps(..., allow_nan=False)` takes.  What needs results is None or
+        empty before the first one.
+
+    Example:
+        with Study.open("gateway.sqlite", "gateway", read_only=True) as study:
+            text = json.dumps(page_data(study.snapshot()), allow_nan=False)
+    """
+    optimizer = snapshot.optimizer
+    rows = optimizer.history()
+    view = _PosteriorView.of(optimizer, rows) if optimizer.observations else None
+    return {
+        "name": snapshot.name,
+        "seq": snapshot.seq,
+        "time": snapshot.time.isoformat(),
+        "direction": optimizer.direction,
+        "policy": optimizer.policy.name,
+        "space": optimizer.space.to_json(),
+        "counts": counts(optimizer, rows),
+        "best": view and _best(view.best),
+        "noise_sd": view and view.noise_sd,
+        "worth_exploring": view and view.worth_exploring(),
+        "pending": _pending(snapshot),
+        "decisions": _decisions(rows),
+        "running": view and _running(Ledger.of(optimizer)),
+        "calibration": _calibration(rows),
+        "slices": view.slices() if view else [],
+        "trials": [_trial(row) for row in rows[-TABLE_ROWS:]],
+    }
+
+
+def _best(best: Best) -> dict[str, Any]:
+    names = ("mean", "low", "high", "sample_mean", "luckiest")
+    numbers = {name: json_number(getattr(best, name)) for name in names}
+    return {"params": _exact(best.params), "count": best.count, **numbers}
+
+
+def _pending(snapshot: Snapshot) -> list[dict[str, Any]]:
+    return [
+        {
+            "number": trial.number,
+            "params": _exact(trial.params),
+            "asked_at": snapshot.asked_at[trial.number].isoformat(),
+            "sentence": str(trial.decision),
+        }
+        for trial in snapshot.optimizer.pending
+    ]
+
+
+def _decisions(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    """Lists with one entry for each trial: why it was made, and what the policy weighed."""
+    own = [(row, row.decision) for row in rows if row.decision is not None]
+    plotted = {name: json_numbers(getattr(why, name) for _, why in own) for name in _PLOTTED}
+    return {
+        "number": [row.number for row, _ in own],
+        "status": [row.status for row, _ in own],
+        "reason": [why.reason for _, why in own],
+        **plotted,
+    }
+
+
+def _running(ledger: Ledger) -> dict[str, Any]:
+    """The trials' results and the ledger's running totals; no totals before the first result."""
+    data = ledger.to_json()
+    return {"number": data["number"], "value": data["value"], **(data["estimates"] or {})}
+
+
+def _trial(row: Row) -> dict[str, Any]:
+    return {
+        "number": row.number,  # None for prior data
+        "status": row.status,
+        "params": _exact(row.params),
+        "value": row.value,
+        "sem": row.sem,
+        "count": row.count,
+        "reason": row.decision and row.decision.reason,
+        "sentence": str(row.decision or ""),
+    }
+
+
+def _calibration(rows: Sequence[Row]) -> dict[str, Any]:
+    """How the results compare with what was predicted when they were asked for.
+
+    z is (result - predicted mean) / (predicted sd, noise included).  If the model is right, the
+    mean of z is about 0, its sd is about 1, and 95 % of all z are within 1.96.
+    """
+    scored = [(row.number, score) for row in rows if (score := _residual(row)) is not None]
+    z = np.array([score for _, score in scored])
+    return {
+        "number": [number for number, _ in scored],
+        "z": json_numbers(z),
+        "mean": json_number(z.mean()) if len(z) else None,
+        "sd": json_number(z.std(ddof=1)) if len(z) > 1 else None,
+        "inside": json_number(np.mean(np.abs(z) <= WITHIN_95)) if len(z) else None,
+    }
+
+
+def _residual(row: Row) -> float | None:
+    """The standardised residual of a result; None where nothing was predicted."""
+    why = row.decision
+    if row.value is None or why is None or why.mean is None or why.sd is None:
+        return None
+    of_one = why.noise_sd or 0.0  # noise of a single evaluation
+    noise = row.sem if row.sem is not None else of_one / math.sqrt(row.count or 1.0)
+    spread = math.hypot(why.sd, noise)
+    return (row.value - why.mean) / spread if spread > 0 else None
+
+
+@dataclass(frozen=True, eq=False)
+class _PosteriorView:
+    """The posterior, and each distinct point that has a result."""
+
+    optimizer: Optimizer
+    situation: Situation
+    best: Best
+    params: list[dict[str, Scalar]]  # of each point
+    points: Array  # the same points, encoded
+
+    @classmethod
+    def of(cls, optimizer: Optimizer, rows: Sequence[Row]) -> _PosteriorView:
+        # By text, in which the choices True and 1 differ.
+        distinct = {repr(row.params): row.params for row in rows if row.value is not None}
+        params = list(distinct.values())
+        points = np.array([optimizer.space.encode(each) for each in params])
+        # Private, but the noise and the kernel of the last fit are nowhere else.
+        return cls(optimizer, optimizer._situation(), optimizer.best(), params, points)
+
+    @cached_property
+    def here(self) -> Array:
+        """The best point, encoded."""
+        return self.optimizer.space.encode(self.best.params)
+
+    @property
+    def noise_sd(self) -> float | None:
+        """The noise of one result; None as long as it is assumed and not fitted."""
+        fitted = self.situation.fitted.ok
+        return (
+            json_number(self.situation.posterior.noise_sd * self.situation.unit) if fitted else None
+        )
+
+    def worth_exploring(self) -> float | None:
+        """The share of the space that passes the policy's gate; None if the policy has no gate."""
+        gated = self.situation.policy.threshold(self.situation.inputs) is not None
+        if not gated or not self.optimizer.remaining:
+            return None
+        space = self.optimizer.space
+        draws = np.random.default_rng(0).random((SAMPLED_POINTS, space.dim))
+        return float(self.situation.landscape(space.spread(draws)).feasible.mean())
+
+    def slices(self) -> list[dict[str, Any]]:
+        """The posterior along each parameter through the best point, with the results.
+
+        `near` is the prior correlation of a point that has results with its projection onto the
+        slice: 1 for a point on the slice, and less the further away it is.
+        """
+        belief, sign = self.situation.belief, self.optimizer.sign
+        told = [
+            (json_number(sign * belief.sample_mean(x)), belief.times_told(x)) for x in self.points
+        ]
+        names = self.optimizer.space.parameters.items()
+        return [self._slice(j, name, one, told) for j, (name, one) in enumerate(names)]
+
+    def _slice(
+        self, j: int, name: str, parameter: Parameter, told: list[tuple[float | None, int]]
+    ) -> dict[str, Any]:
+        line = _line(parameter)
+        x = np.tile(self.here, (len(line), 1))
+        x[:, j] = line
+        mean, sd = self.situation.predict(x)
+        onto = np.tile(self.here, (len(self.points), 1))
+        onto[:, j] = self.points[:, j]
+        near = np.diag(self.situation.fitted.hyper.kernel.gram(self.points, onto))
+        return {
+            "name": name,
+            "kind": parameter.kind,
+            "log": bool(getattr(parameter, "log", False)),
+            "incumbent": self.best.params[name],
+            "values": [parameter.decode(u) for u in line],
+            "mean": json_numbers(mean),
+            "low": json_numbers(mean - WITHIN_95 * sd),
+            "high": json_numbers(mean + WITHIN_95 * sd),
+            "points": [
+                {"x": params[name], "y": y, "count": count, "near": json_number(close)}
+                for params, (y, count), close in zip(self.params, told, near, strict=True)
+            ],
+        }
+
+
+def _line(parameter: Parameter) -> Array:
+    """Coordinates along a parameter.
+
+    A parameter with few levels gets all of them, and so does any categorical one.  Every other
+    parameter gets evenly spaced coordinates.
+    """
+    scale, has_choices = parameter.scale, not parameter.has_order
+    if scale.count is not None and (scale.count <= SLICE_POINTS or has_choices):
+        return np.asarray(scale.at(np.arange(scale.count)))
+    return np.unique(scale.snap(np.linspace(0.0, 1.0, SLICE_POINTS)))
+
+
+def _exact(params: dict[str, Scalar]) -> dict[str, Scalar]:
+    """The parameters, with integers that a browser would round written as text."""
+    return {
+        name: str(value) if isinstance(value, int) and abs(value) > MAX_SAFE else value
+        for name, value in params.items()
+    }

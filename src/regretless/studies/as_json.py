@@ -1,0 +1,60 @@
+"""Studies, trials and decisions as JSON, for the command line and the service alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from regretless.engine import Ledger, Optimizer
+from regretless.results import Decision, Row, Trial
+from regretless.studies.study import Snapshot
+
+
+def study_json(view: Snapshot) -> dict[str, Any]:
+    """Where a study stands: its settings, its counts, the best point, the loss and all trials."""
+    optimizer = view.optimizer
+    return {
+        "study": view.name,
+        "seq": view.seq,
+        "time": view.time.isoformat(),
+        "settings": optimizer.spec(),
+        "budget": optimizer.budget,
+        "asked": optimizer.asked,
+        "remaining": optimizer.remaining,
+        "pending": {t.number: view.asked_at[t.number].isoformat() for t in optimizer.pending},
+        "best": asdict(optimizer.best()) if optimizer.observations else None,
+        "lost": Ledger.of(optimizer).lost(),
+        "trials": [row.flat() for row in optimizer.history()],
+    }
+
+
+def counts(optimizer: Optimizer, rows: Sequence[Row]) -> dict[str, Any]:
+    """The budget, what is left of it, and how many of the rows have each status.
+
+    Args:
+        optimizer: the optimiser whose budget is meant.
+        rows: its history.
+    """
+    status = Counter(row.status for row in rows)
+    return {
+        "budget": optimizer.budget,
+        "asked": optimizer.asked,
+        "remaining": optimizer.remaining,
+        **{name: status[name] for name in ("told", "pending", "abandoned", "observed")},
+    }
+
+
+def trial_json(trial: Trial) -> dict[str, Any]:
+    """A trial: its number, its parameters and the decision behind it."""
+    return {
+        "number": trial.number,
+        "params": trial.params,
+        "decision": decision_json(trial.decision),
+    }
+
+
+def decision_json(decision: Decision) -> dict[str, Any]:
+    """A decision: its sentence, and the numbers behind it."""
+    return {"sentence": str(decision)} | decision.to_json()

@@ -1,6 +1,6 @@
 """Tune a noisy system while it is live: every evaluation counts."""
 
-from regretless.engine import AskTell, Optimizer, Result, maximize, minimize
+from regretless.engine import AskTell, Ledger, Optimizer, Result, maximize, minimize
 from regretless.errors import (
     BudgetError,
     ConfigError,
@@ -13,6 +13,7 @@ from regretless.errors import (
     TrialError,
     UnknownTrialError,
 )
+from regretless.kernels import SE, Kernel, Matern, Prior
 from regretless.model import Model
 from regretless.policies import (
     AEI,
@@ -21,13 +22,17 @@ from regretless.policies import (
     GPTS,
     GPUCB,
     IDS,
+    Constraint,
     EINguyen,
     ExploreThenCommit,
     Policy,
+    PolicyInput,
+    PosteriorScore,
     Random,
+    Score,
 )
 from regretless.results import Best, Decision, Landscape, Row, Trial
-from regretless.space import Categorical, Float, Int, Ordinal, Scalar, Space
+from regretless.space import Categorical, Float, Int, Ordinal, Parameter, Scalar, Space
 from regretless.studies.study import Study
 
 __version__ = "0.1.0"
@@ -39,29 +44,39 @@ __all__ = [
     "GPTS",
     "GPUCB",
     "IDS",
+    "SE",
     "AskTell",
     "Best",
     "BudgetError",
     "Categorical",
     "ConfigError",
+    "Constraint",
     "DataError",
     "Decision",
     "EINguyen",
     "ExploreThenCommit",
     "Float",
     "Int",
+    "Kernel",
     "Landscape",
+    "Ledger",
+    "Matern",
     "MissingExtraError",
     "Model",
     "NoResultsError",
     "Optimizer",
     "Ordinal",
+    "Parameter",
     "Policy",
+    "PolicyInput",
+    "PosteriorScore",
+    "Prior",
     "Random",
     "RegretlessError",
     "Result",
     "Row",
     "Scalar",
+    "Score",
     "Space",
     "SpaceError",
     "StorageError",

@@ -1,0 +1,192 @@
+"""The default has a version, and a study keeps the one that it was created with."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import regretless as rl
+from regretless import defaults
+from regretless.defaults import NEWEST, Defaults, Prior, defaults_of
+
+ASSETS = Path(__file__).parent / "assets"
+
+SPACES = {
+    "line": rl.Space({"x": rl.Float(0.0, 1.0)}),
+    "plane": rl.Space({"x": rl.Float(0.0, 1.0), "y": rl.Float(0.1, 10.0, log=True)}),
+    "mixed": rl.Space(
+        {
+            "rate": rl.Float(1e-3, 1.0, log=True),
+            "size": rl.Int(1, 40),
+            "kind": rl.Categorical(["a", "b", "c"]),
+            "other": rl.Categorical([1, 2]),
+        }
+    ),
+    "six": rl.Space({f"x{i}": rl.Float(0.0, 1.0) for i in range(6)}),
+}
+POLICIES = ["ids", "eic", "gp-ucb"]
+
+
+def value(space: rl.Space, params: dict[str, Any], rng: np.random.Generator) -> float:
+    u = space.encode(params)
+    return float(-((u - 0.4) ** 2).sum() + 0.05 * rng.standard_normal())
+
+
+def trials(space: rl.Space, policy: str, steps: int, **settings: Any) -> list[rl.Trial]:
+    """A run with a result that is late, and a disaster."""
+    rng = np.random.default_rng(1)
+    optimizer = rl.Optimizer(space, 40, policy=policy, seed=2, **settings)
+    optimizer.ask()  # stays pending
+    for step in range(steps):
+        trial = optimizer.ask()
+        outcome = value(space, trial.params, rng)
+        optimizer.tell(trial, -1e4 if step == 5 else outcome)
+    return optimizer.trials
+
+
+# --- versions -------------------------------------------------------------------------------------
+
+
+def test_the_newest_is_taken_where_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert rl.Optimizer(SPACES["line"], 10).spec()["defaults"] == max(defaults.VERSIONS)
+    monkeypatch.setitem(defaults.VERSIONS, 99, replace(NEWEST, version=99))
+    assert rl.Optimizer(SPACES["line"], 10).spec()["defaults"] == 99
+    assert rl.Optimizer(SPACES["line"], 10, defaults=1).spec()["defaults"] == 1
+
+
+@pytest.mark.parametrize("version", [0, 98, "1", 1.0, True, [1]])
+def test_a_version_that_is_not_known_is_refused(version: object) -> None:
+    with pytest.raises(rl.ConfigError, match=r"defaults: this release knows version 1, got"):
+        rl.Optimizer(SPACES["line"], 10, defaults=version)  # type: ignore[arg-type]
+
+
+def test_each_version_knows_its_number() -> None:
+    assert {number: each.version for number, each in defaults.VERSIONS.items()} == {
+        number: number for number in defaults.VERSIONS
+    }
+    assert defaults_of() is NEWEST
+
+
+def test_a_study_keeps_the_start_that_it_began_with(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A newer default with another start: nothing that was planned is skipped or asked again."""
+    space = SPACES["mixed"]
+    alone = [trial.params for trial in rl.Optimizer(space, 40, seed=3).ask(6)]
+    with rl.Study.open(tmp_path / "s.sqlite", "s", space=space, budget=40, seed=3) as study:
+        begun = [study.ask().params for _ in range(2)]
+    rules = replace(NEWEST.start, choices_first=False, beyond_dim=0)
+    monkeypatch.setitem(defaults.VERSIONS, 99, replace(NEWEST, version=99, start=rules))
+    with rl.Study.open(tmp_path / "s.sqlite", "s") as study:
+        assert begun + [study.ask().params for _ in range(4)] == alone
+    fresh = [trial.params for trial in rl.Optimizer(space, 40, seed=3).ask(6)]
+    assert fresh != alone  # and a new one has the new start
+    text = rl.Optimizer(space, 40, seed=3, defaults=1).to_json()
+    assert rl.Optimizer.from_json(text).ask().params == alone[0]
+
+
+def test_a_study_of_a_newer_release_is_refused(tmp_path: Path) -> None:
+    text = rl.Optimizer(SPACES["line"], 10).to_json().replace('"defaults": 1', '"defaults": 7')
+    with pytest.raises(rl.RegretlessError, match=r"defaults: this release knows version 1, got 7"):
+        rl.Optimizer.from_json(text)
+
+
+# --- no constant is taken from elsewhere ----------------------------------------------------------
+
+
+class Poison:
+    """Whoever computes with it has taken a constant from the wrong version."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise AssertionError("a constant of another version was used")
+
+    def __bool__(self) -> bool:
+        raise AssertionError("a constant of another version was used")
+
+    def _used(self, *args: object) -> Any:
+        raise AssertionError("a constant of another version was used")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _used
+    __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __lt__ = __le__ = _used
+    __gt__ = __ge__ = __eq__ = __float__ = __int__ = __index__ = __iter__ = __len__ = _used
+    __getitem__ = _used
+    __hash__ = object.__hash__
+
+
+def leaves(rules: Any) -> Iterator[tuple[Any, str]]:
+    for each in fields(rules):
+        inner = getattr(rules, each.name)
+        if is_dataclass(inner) and not isinstance(inner, Prior):
+            yield from leaves(inner)
+        else:
+            yield rules, each.name
+
+
+@contextmanager
+def poisoned(rules: Defaults) -> Iterator[None]:
+    before = [(owner, name, getattr(owner, name)) for owner, name in leaves(rules)]
+    try:
+        for owner, name, _ in before:
+            object.__setattr__(owner, name, Poison())
+        yield
+    finally:
+        for owner, name, old in before:
+            object.__setattr__(owner, name, old)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", SPACES)
+def test_every_constant_is_that_of_the_optimizer_s_own_version(
+    name: str, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Constants of the newest version are made unusable, and a run of another is as it was."""
+    expected = trials(SPACES[name], policy, 14)
+    twin = replace(copy.deepcopy(NEWEST), version=98)
+    monkeypatch.setitem(defaults.VERSIONS, 98, twin)
+    with poisoned(NEWEST):
+        found = trials(SPACES[name], policy, 14, defaults=98)
+    assert [t.params for t in found] == [t.params for t in expected]
+    assert [t.decision for t in found] == [t.decision for t in expected]
+
+
+def test_the_poison_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    with poisoned(NEWEST), pytest.raises(AssertionError, match="another version"):
+        trials(SPACES["line"], "ids", 8)
+
+
+# --- what each version suggests -------------------------------------------------------------------
+
+
+def golden(version: int) -> list[dict[str, Any]]:
+    text = (ASSETS / f"defaults-{version}.json").read_text(encoding="utf-8")
+    found: list[dict[str, Any]] = json.loads(text)
+    return found
+
+
+CASES = [(version, case) for version in defaults.VERSIONS for case in golden(version)]
+
+
+@pytest.mark.parametrize(
+    ("version", "case"), CASES, ids=lambda c: c["name"] if isinstance(c, dict) else f"version {c}"
+)
+def test_the_next_suggestion_of_a_stored_optimizer(version: int, case: dict[str, Any]) -> None:
+    """Up to what another machine's rounding may change; another rule changes far more."""
+    optimizer = rl.Optimizer.from_json(json.dumps(case["optimizer"]))
+    assert optimizer.spec()["defaults"] == version
+    trial = optimizer.ask()
+    assert trial.decision.reason == case["next"]["reason"]
+    here, there = (optimizer.space.encode(p) for p in (trial.params, case["next"]["params"]))
+    np.testing.assert_allclose(here, there, atol=2e-3)
+    for number in ("mean", "sd", "gate"):
+        stored, now = case["next"][number], getattr(trial.decision, number)
+        assert (stored is None) == (now is None)
+        if stored is not None:
+            assert now == pytest.approx(stored, rel=2e-2, abs=2e-3)

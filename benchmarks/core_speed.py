@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from regretless.defaults import NEWEST
 from regretless.experiments.runner import stamp
 from regretless.kernels import SE, Kernel, Matern
 from regretless.model import GP, Data, Hyper, Model
@@ -198,9 +199,11 @@ def fit_lines() -> list[Line]:
         x = rng.random((n, d))
         data = Data.of(x, np.sin(3 * x.sum(axis=1)) + 0.1 * rng.standard_normal(n))
         for name, model in (("default", Model()), ("paper", Model.paper())):
-            start = model.start([Float(0.0, 1.0)] * d)
-            calls = fit(data, start, model).evaluations
-            run = fastest(3, lambda data=data, start=start, model=model: fit(data, start, model))
+            start = model.start([Float(0.0, 1.0)] * d, NEWEST.fit)
+            calls = fit(data, start, model, NEWEST.fit).evaluations
+            run = fastest(
+                3, lambda data=data, start=start, model=model: fit(data, start, model, NEWEST.fit)
+            )
             what = f"fit from scratch, {name} model, n = {n}, d = {d}"
             out.append(Line(what, run[0], "s", None, f"{calls} evaluations"))
     return out

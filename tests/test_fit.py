@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from math import exp, inf, isclose, log, nan, sqrt
 
 import numpy as np
@@ -20,10 +21,14 @@ from regretless.errors import ConfigError
 from regretless.kernels import SE, Hamming, Kernel, Matern, Product, Radial, Rippled, Sum
 from regretless.model import GP, Data, Hyper, Model, NotPositiveDefinite
 from regretless.model.evidence import evidence, evidence_value
-from regretless.model.fit import Fit, fit, refit_due, widened
+from regretless.model.fit import Fit
 from regretless.space import Ordinal
 
 Array = NDArray[np.float64]
+
+fit = partial(fitting.fit, rules=NEWEST.fit)
+refit_due = partial(fitting.refit_due, rules=NEWEST.fit)
+widened = partial(fitting.widened, rules=NEWEST.fit)
 
 MODELS = {
     "paper": Model.paper(),
@@ -70,7 +75,7 @@ def test_finds_the_parameters_behind_the_data(name: str, seed: int) -> None:
     kind = {"paper": SE, "default": Rippled}.get(name, Matern)
     truth = Hyper(kind((0.2, 1.0)), 0.02, 3.0)
     x = np.random.default_rng(seed).random((200, 2))
-    found = fit(Data.of(x, drawn(truth, x, seed)), model.start([NUMBER] * 2), model)
+    found = fit(Data.of(x, drawn(truth, x, seed)), model.start([NUMBER] * 2, NEWEST.fit), model)
     assert found.ok
     assert found.message == ""
     short, long = found.hyper.kernel.lengthscales  # type: ignore[attr-defined]
@@ -86,7 +91,7 @@ def test_an_input_that_does_nothing_gets_a_long_scale() -> None:
     x = rng.random((80, 3))
     y = np.sin(6 * x[:, 0]) + 0.05 * rng.standard_normal(80)
     for model in (Model.paper(), Model()):
-        scales = fit(Data.of(x, y), model.start([NUMBER] * 3), model).hyper.kernel
+        scales = fit(Data.of(x, y), model.start([NUMBER] * 3, NEWEST.fit), model).hyper.kernel
         first, *others = scales.lengthscales  # type: ignore[attr-defined]
         assert min(others) > 2.5 * first
 
@@ -97,7 +102,7 @@ def test_choices_that_matter_get_a_large_weight() -> None:
     y = np.sin(5 * x[:, 0]) + np.array([-2.0, 0.0, 2.0])[(2 * x[:, 1]).astype(int)]
     y += 0.1 * rng.standard_normal(90)
     model = Model()
-    found = fit(Data.of(x, y), model.start([NUMBER, CHOICE, CHOICE]), model)
+    found = fit(Data.of(x, y), model.start([NUMBER, CHOICE, CHOICE], NEWEST.fit), model)
     radial, hamming = found.hyper.kernel.parts  # type: ignore[attr-defined]
     assert isinstance(radial, Rippled)
     assert isinstance(hamming, Hamming)
@@ -110,7 +115,7 @@ def test_replicates_tell_the_noise() -> None:
     x = np.repeat(points, 30, axis=0)
     y = 5 * np.sin(9 * points.sum(axis=1)).repeat(30) + 0.7 * rng.standard_normal(450)
     for model in (Model.paper(), Model()):
-        found = fit(Data.of(x, y), model.start([NUMBER] * 2), model)
+        found = fit(Data.of(x, y), model.start([NUMBER] * 2, NEWEST.fit), model)
         assert abs(GP.of(Data.of(x, y), found.hyper).noise_sd - 0.7) <= 0.07
 
 
@@ -122,7 +127,7 @@ def test_ends_at_the_top_of_what_it_says_it_climbs(name: str) -> None:
     x = rng.random((40, 2))
     y = np.sin(5 * x[:, 0]) + x[:, 1] + 0.2 * rng.standard_normal(40)
     data = Data.of(x, y)
-    found = fit(data, model.start([NUMBER] * 2), model)
+    found = fit(data, model.start([NUMBER] * 2, NEWEST.fit), model)
     assert isclose(found.value, value_of(found, data, model), rel_tol=1e-8)
     hyper = found.hyper
     best = np.array([*hyper.kernel.theta, log(hyper.lam2), log(hyper.omega2)])
@@ -145,7 +150,7 @@ def test_a_ripple_is_seen_where_there_is_one_and_not_made_of_noise() -> None:
     ripple = 0.5 * np.sin(25 * x).prod(axis=1)
 
     def share(y: Array) -> float:
-        found = fit(Data.of(x, y), Model().start([NUMBER] * 2), Model())
+        found = fit(Data.of(x, y), Model().start([NUMBER] * 2, NEWEST.fit), Model())
         assert isinstance(found.hyper.kernel, Rippled)
         return found.hyper.kernel.share
 
@@ -171,7 +176,7 @@ def test_climbs_along_the_slope_of_its_objective(method: str, known: bool) -> No
     if known:
         data, _ = data.add(rng.random(3), 0.3, variance=0.1)
     model = Model(method=method, length_prior=(-0.3, 0.7), noise_prior=(-3.0, 1.5))  # type: ignore[arg-type]
-    start = model.start([NUMBER, NUMBER, CHOICE])
+    start = model.start([NUMBER, NUMBER, CHOICE], NEWEST.fit)
     search = fitting._Search(data, start, model)
     p = search._vector(start) + rng.uniform(-0.5, 0.5, len(search.bounds))
     value, gradient = search._objective(p)
@@ -186,7 +191,7 @@ def test_maximum_likelihood_does_not_care_about_units(factor: float, mean: str) 
     rng = np.random.default_rng(7)
     x = rng.random((50, 2))
     y = np.sin(5 * x[:, 0]) * x[:, 1] + 0.1 * rng.standard_normal(50)
-    start = model.start([NUMBER] * 2)
+    start = model.start([NUMBER] * 2, NEWEST.fit)
     one, other = (fit(Data.of(x, scale * y), start, model).hyper for scale in (1.0, factor))
     assert np.allclose(other.kernel.theta, one.kernel.theta, atol=1e-2)
     assert isclose(other.lam2, one.lam2, rel_tol=2e-2)
@@ -196,7 +201,7 @@ def test_maximum_likelihood_does_not_care_about_units(factor: float, mean: str) 
 def test_is_deterministic() -> None:
     rng = np.random.default_rng(8)
     data = Data.of(rng.random((30, 3)), rng.standard_normal(30))
-    start = Model().start([NUMBER] * 3)
+    start = Model().start([NUMBER] * 3, NEWEST.fit)
     assert fit(data, start, Model()) == fit(data, start, Model())
 
 
@@ -217,7 +222,7 @@ SMOOTHER = Model(length_prior=(log(0.5), 1.0))
 @pytest.mark.parametrize("model", [Model.paper(), Model(method="ml"), SMOOTHER])
 def test_a_poor_optimum_is_left(model: Model) -> None:
     data = wiggles()
-    start = replace(model.start([NUMBER]), kernel=SE((30.0,)), lam2=100.0)
+    start = replace(model.start([NUMBER], NEWEST.fit), kernel=SE((30.0,)), lam2=100.0)
     search = fitting._Search(data, start, model)
     trap = search._clip(search._vector(start))
     stuck, value = search.descend(trap)
@@ -237,7 +242,7 @@ def test_is_about_as_good_as_many_random_starts(name: str, seed: int) -> None:
     rng = np.random.default_rng([10, seed])
     x = rng.random((30, 2))
     y = np.sin(7 * x[:, 0]) * np.cos(4 * x[:, 1]) + 0.1 * rng.standard_normal(30)
-    data, start = Data.of(x, y), model.start([NUMBER] * 2)
+    data, start = Data.of(x, y), model.start([NUMBER] * 2, NEWEST.fit)
     found = fit(data, start, model)
     search = fitting._Search(data, start, model)
     lows, highs = [0.02, 0.02, 1e-4], [5.0, 5.0, 1.0]
@@ -259,7 +264,7 @@ def test_never_worse_than_where_it_started() -> None:
 
 def test_a_start_out_of_bounds_is_brought_inside() -> None:
     model = Model.paper()
-    start = replace(model.start([NUMBER]), kernel=SE((1e9,)), lam2=1e-30)
+    start = replace(model.start([NUMBER], NEWEST.fit), kernel=SE((1e9,)), lam2=1e-30)
     found = fit(wiggles(), start, model)
     assert found.ok
     assert 0.005 <= found.hyper.kernel.lengthscales[0] <= 100.0  # type: ignore[attr-defined]
@@ -284,7 +289,7 @@ def test_known_variances(name: str, scale: float) -> None:
         variance = scale**2 * float(rng.choice([0.01, 0.5]))
         noisy = float(value + sqrt(variance) * rng.standard_normal())
         data, _ = data.add(point, noisy, variance=variance)
-    found = fit(data, replace(model.start([NUMBER]), kernel=SE((0.5,))), model)
+    found = fit(data, replace(model.start([NUMBER], NEWEST.fit), kernel=SE((0.5,))), model)
     assert found.ok
     assert 0.13 <= found.hyper.kernel.lengthscales[0] <= 0.31  # type: ignore[attr-defined]
     assert scale / 4 <= sqrt(found.hyper.omega2) <= 4 * scale  # one draw tells little about it
@@ -305,7 +310,7 @@ def test_known_and_unknown_side_by_side() -> None:
             data, _ = data.add(point, clean + 0.02 * rng.standard_normal(), variance=0.02**2)
         else:
             data, _ = data.add(point, clean + 0.4 * rng.standard_normal())
-    found = fit(data, Model().start([NUMBER]), Model())
+    found = fit(data, Model().start([NUMBER], NEWEST.fit), Model())
     assert found.ok
     assert 0.28 <= GP.of(data, found.hyper).noise_sd <= 0.56
 
@@ -385,7 +390,7 @@ def test_fits_become_seldom(distinct: int) -> None:
 @pytest.mark.parametrize("name", list(MODELS))
 def test_nothing_to_fit_keeps_the_start_and_says_so(name: str, x: Array, y: Array) -> None:
     model = MODELS[name]
-    start = replace(model.start([NUMBER] * 2), lam2=0.123)
+    start = replace(model.start([NUMBER] * 2, NEWEST.fit), lam2=0.123)
     with strict():
         found = fit(Data.of(x, y), start, model)
     assert not found.ok
@@ -409,7 +414,7 @@ def test_a_failed_fit_keeps_the_start_and_says_so(
     monkeypatch.setattr(
         fitting, "evidence_value", failing if trouble == "raises" else lambda *_: nan
     )
-    start = replace(Model().start([NUMBER]), lam2=0.123)
+    start = replace(Model().start([NUMBER], NEWEST.fit), lam2=0.123)
     found = fit(wiggles(), start, Model())
     assert not found.ok
     assert found.message == "the evidence could not be computed"
@@ -429,7 +434,7 @@ def test_one_region_that_fails_does_not_fail_the_fit(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(
         fitting, "evidence_value", lambda data, hyper, *rest: guarded(data, hyper, *rest).value
     )
-    found = fit(wiggles(), Model.paper().start([NUMBER]), Model.paper())
+    found = fit(wiggles(), Model.paper().start([NUMBER], NEWEST.fit), Model.paper())
     assert found.ok
     assert found.hyper.kernel.lengthscales[0] <= 0.12  # type: ignore[attr-defined]
 
@@ -440,10 +445,10 @@ def test_one_region_that_fails_does_not_fail_the_fit(monkeypatch: pytest.MonkeyP
 def test_the_papers_setting() -> None:
     model = Model.paper()
     assert (model.kernel, model.mean, model.method) == ("se", "zero", "ml")
-    assert model.start([NUMBER]).mean_precision is None
+    assert model.start([NUMBER], NEWEST.fit).mean_precision is None
     assert model.signal_prior(NEWEST.fit) == (0.0, 0.0)
-    assert Model().start([NUMBER]).mean_precision == 0.25
-    assert Model(method="ml").start([NUMBER]).mean_precision == 0.0
+    assert Model().start([NUMBER], NEWEST.fit).mean_precision == 0.25
+    assert Model(method="ml").start([NUMBER], NEWEST.fit).mean_precision == 0.0
 
 
 @pytest.mark.parametrize(
@@ -457,16 +462,16 @@ def test_the_papers_setting() -> None:
     ],
 )
 def test_kernels_by_name(name: str, kind: Kernel) -> None:
-    assert Model(kernel=name).start([NUMBER] * 4).kernel == kind
+    assert Model(kernel=name).start([NUMBER] * 4, NEWEST.fit).kernel == kind
 
 
 def test_kernels_by_the_kinds_of_columns() -> None:
-    mixed = Model().start([NUMBER, CHOICE, Ordinal([1, 2])]).kernel
+    mixed = Model().start([NUMBER, CHOICE, Ordinal([1, 2], NEWEST.fit)]).kernel
     assert isinstance(mixed, Product)
     assert [part.columns for part in mixed.parts] == [(0, 2), (1,)]  # type: ignore[attr-defined]
-    assert isinstance(Model().start([CHOICE] * 2).kernel, Hamming)
+    assert isinstance(Model().start([CHOICE] * 2, NEWEST.fit).kernel, Hamming)
     own = Sum((SE((0.3,), (0,)), Hamming((1.0,), (1,))))
-    assert Model(kernel=own).start([NUMBER, CHOICE]).kernel is own
+    assert Model(kernel=own).start([NUMBER, CHOICE], NEWEST.fit).kernel is own
 
 
 def test_an_own_kernel_can_be_fitted() -> None:
@@ -474,14 +479,14 @@ def test_an_own_kernel_can_be_fitted() -> None:
     x = np.column_stack([rng.random(40), rng.integers(2, size=40)])
     y = np.sin(6 * x[:, 0]) + x[:, 1] + 0.1 * rng.standard_normal(40)
     model = Model(kernel=Sum((SE((0.3,), (0,)), Hamming((1.0,), (1,)))))
-    found = fit(Data.of(x, y), model.start([NUMBER, CHOICE]), model)
+    found = fit(Data.of(x, y), model.start([NUMBER, CHOICE], NEWEST.fit), model)
     assert found.ok
     assert isinstance(found.hyper.kernel, Sum)
 
 
 def test_fixed_parameters_are_not_fitted() -> None:
     model = Model.fixed(SE((0.3,)), lam2=0.2, omega2=4.0)
-    start = model.start([NUMBER])
+    start = model.start([NUMBER], NEWEST.fit)
     assert start == Hyper(SE((0.3,)), 0.2, 4.0, None)
     found = fit(wiggles(), start, model)
     assert found.ok
@@ -546,7 +551,7 @@ def test_every_edge_by_name(arrangement: str, what: str) -> None:
     y = outcome(what, rng, x)
     for model in (Model.paper(), Model()):
         with strict():
-            found = fit(Data.of(x, y), model.start([NUMBER] * 2), model)
+            found = fit(Data.of(x, y), model.start([NUMBER] * 2, NEWEST.fit), model)
             mu, sigma = GP.of(Data.of(x, y), found.hyper).predict(x)
         assert found.ok == (len(np.unique(x, axis=0)) > 1 and what not in ("constant", "zero"))
         assert np.abs(mu).max() <= 3 * np.abs(y).max()
@@ -561,7 +566,7 @@ def test_three_hundred_points(dim: int, name: str) -> None:
     y = np.sin(4 * x[:, 0]) + 0.1 * rng.standard_normal(300)
     model, data = MODELS[name], Data.of(x, y)
     with strict():
-        found = fit(data, model.start([NUMBER] * dim), model)
+        found = fit(data, model.start([NUMBER] * dim, NEWEST.fit), model)
         shares = GP.of(data, found.hyper).calibration()
     assert found.ok
     assert shares[0.95] >= 0.9
@@ -577,7 +582,7 @@ def test_three_hundred_points(dim: int, name: str) -> None:
 def test_nothing_breaks_the_fit(case: tuple[Array, Array, list[str]], name: str) -> None:
     x, y, kinds = case
     model, data = MODELS[name], Data.of(x, y)
-    start = model.start(kinds)
+    start = model.start(kinds, NEWEST.fit)
     with strict():
         found = fit(data, start, model)
         hyper = found.hyper
@@ -608,7 +613,7 @@ def test_standard_errors_that_are_too_small_do_not_stop_the_search(understated: 
             y = float(f + 0.05 * rng.standard_normal())
             data, _ = data.add(point, y, variance=(0.05 / understated) ** 2)
     data = data.standardised(float(data.y.mean()), float(data.y.std()))
-    start = model.start((NUMBER,) * 2)
+    start = model.start((NUMBER,) * 2, NEWEST.fit)
     found = fit(data, start, model)
     free = fit(replace(data, constant=0.0), start, model)
     assert found.ok
@@ -651,6 +656,6 @@ def test_replicates_tell_the_noise_also_where_points_do_not_differ(name: str, po
     x = np.linspace(0.2, 0.8, points)[:, None]
     y = (draws - draws.mean()) / draws.std()
     data = Data.of(np.repeat(x, 40, axis=0), np.tile(y, points))
-    found = fit(data, MODELS[name].start([NUMBER]), MODELS[name])
+    found = fit(data, MODELS[name].start([NUMBER], NEWEST.fit), MODELS[name])
     assert found.ok
     assert found.hyper.lam2 * found.hyper.omega2 == pytest.approx(1.0, rel=0.2)

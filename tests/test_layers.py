@@ -17,11 +17,14 @@ LAYERS = [
     {"kernels"},
     {"space"},
     {"design", "results"},
+    {"asktell"},
     {"model"},
     {"theory"},
     {"policies"},
     {"search"},
     {"engine"},
+    {"ledger"},
+    {"run"},
     {"plotting", "studies"},
     {"client"},
     {"experiments", "integrations", "service", "cli"},
@@ -29,8 +32,8 @@ LAYERS = [
 ]
 LEVEL = {module: level for level, layer in enumerate(LAYERS) for module in layer}
 LEVEL["__init__"] = LEVEL["studies"]
-CORE = {module for module, level in LEVEL.items() if level <= LEVEL["engine"]} | {"__init__"}
-SLOW_TO_IMPORT = ("scipy.stats", "scipy.optimize")
+CORE = {module for module, level in LEVEL.items() if level <= LEVEL["run"]} | {"__init__"}
+SLOW_TO_IMPORT = ("scipy.stats", "scipy.optimize", "scipy.special", "scipy.spatial")
 
 FILES = sorted(SOURCE.rglob("*.py"))
 CORE_FILES = [path for path in FILES if path.relative_to(SOURCE).with_suffix("").parts[0] in CORE]

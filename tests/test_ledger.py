@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 import regretless as rl
 from oracles import DenseGP, Observation
-from regretless.engine import Ledger
-from regretless.engine.ledger import Estimate, RunningTotal, distinct_points
+from regretless.ledger import Estimate, Ledger, RunningTotal, distinct_points
 
 Array = NDArray[np.float64]
 SPACE = rl.Space(

@@ -44,6 +44,7 @@ class State:
             rng=np.random.default_rng(seed),
             draw=lambda: np.full(self.space.dim, 0.5),
             highest=lambda width: self._highest(width),
+            defaults=NEWEST,
         )
         return (policy or rl.EIC()).score(context)
 
@@ -58,7 +59,7 @@ class State:
     def found(self, score: Score, seed: int = 0, brief: bool = False) -> Found:
         rng = np.random.default_rng(seed)
         begin = candidates(self.space, self.gp, rng, score.width, self.rules)
-        return maximise(score, self.space, begin, rng, brief, self.rules)
+        return maximise(score, self.space, begin, rng, self.rules, brief)
 
     def search(self, score: Score, seed: int = 0) -> tuple[Array, float]:
         """The point found, checked to be one that can be tried and feasible, and its value."""
@@ -77,7 +78,7 @@ def state(space: rl.Space, seed: int, kernel: Kernel | None = None) -> State:
     rng = np.random.default_rng([77, seed])
     count = int(rng.integers(4, 120))
     if kernel is None:
-        start = Model("matern52").start(space.columns).kernel
+        start = Model("matern52").start(space.columns, NEWEST.fit).kernel
         kernel = start.with_theta(start.theta + rng.uniform(-1.6, 0.7, len(start.theta)))
     noise = 10 ** rng.uniform(-5, -0.5)
     x = space.spread(rng.random((count, space.dim)))
@@ -245,7 +246,7 @@ FINITE = {
 CATEGORIES = rl.Space({name: rl.Categorical(LETTERS) for name in "abcde"})
 
 
-UNLISTED = replace(NEWEST.search, enumerate_work=0)
+UNLISTED = NEWEST.search._replace(enumerate_work=0)
 
 
 @pytest.mark.parametrize("name", FINITE)
@@ -340,6 +341,6 @@ def test_merging_looks_at_close_points_only() -> None:
     gp = GP.of(Data.of(x, np.zeros(3)), Hyper(SE((50.0,)), 10.0, 1e-6, None))
     here = State(rl.Space({"x": rl.Float(0, 1)}), gp, 1)
     score, begin = here.score(rl.EI()), Candidates(gp, np.zeros((0, 1)))
-    assert same_point(score, begin, np.array([0.52]), 1) in (0, 1)
-    assert same_point(score, begin, np.array([0.70]), 1) is None
-    assert same_point(score, begin, np.array([0.52]), 10**12) is None
+    assert same_point(score, begin, np.array([0.52]), 1, NEWEST.merge) in (0, 1)
+    assert same_point(score, begin, np.array([0.70]), 1, NEWEST.merge) is None
+    assert same_point(score, begin, np.array([0.52]), 10**12, NEWEST.merge) is None

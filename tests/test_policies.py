@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import regretless as rl
+from regretless.defaults import NEWEST
 from regretless.horizon import Horizon
 from regretless.improvement import gate, h
 from regretless.kernels import SE, Matern
@@ -29,6 +30,7 @@ def context(seed: int = 0, m: int = 12, dim: int = 2, remaining: int = 40) -> Po
         rng=np.random.default_rng(seed),
         draw=lambda: rng.random(dim),
         highest=lambda width: (np.array([0.9, 0.2]), 9.0),
+        defaults=NEWEST,
     )
 
 
@@ -246,7 +248,7 @@ def test_replicates_are_merged_only_where_nothing_can_be_learnt() -> None:
     )
     for new in np.linspace(0.25, 0.75, 41):
         for remaining in (1, 10, 1000):
-            row = same_point(score, Candidates(gp, x[:0]), np.array([new]), remaining)
+            row = same_point(score, Candidates(gp, x[:0]), np.array([new]), remaining, NEWEST.merge)
             both = np.vstack([[[new]], x])
             mu, _ = gp.predict(both)
             cov = gp.covariance(both)

@@ -1,6 +1,8 @@
 """Tune a noisy system while it is live: every evaluation counts."""
 
-from regretless.engine import AskTell, Ledger, Optimizer, Result, maximize, minimize
+from typing import TYPE_CHECKING, Any
+
+from regretless.engine import Optimizer
 from regretless.errors import (
     BudgetError,
     ConfigError,
@@ -33,7 +35,12 @@ from regretless.policies import (
 )
 from regretless.results import Best, Decision, Landscape, Row, Trial
 from regretless.space import Categorical, Float, Int, Ordinal, Parameter, Scalar, Space
-from regretless.studies.study import Study
+
+if TYPE_CHECKING:
+    from regretless.asktell import AskTell
+    from regretless.ledger import Ledger
+    from regretless.run import Result, maximize, minimize
+    from regretless.studies import Study
 
 __version__ = "0.1.0"
 
@@ -88,3 +95,22 @@ __all__ = [
     "maximize",
     "minimize",
 ]
+
+# Imported when they are asked for: `import regretless` stays quick.
+_LATER = {
+    "AskTell": "regretless.asktell",
+    "Ledger": "regretless.ledger",
+    "Result": "regretless.run",
+    "Study": "regretless.studies",
+    "maximize": "regretless.run",
+    "minimize": "regretless.run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    globals()[name] = found = getattr(import_module(_LATER[name]), name)
+    return found

@@ -40,7 +40,8 @@ from regretless.space import Scalar, Space
 from regretless.studies import until_spent
 
 if TYPE_CHECKING:
-    from regretless.engine import AskTell, Optimizer
+    from regretless.asktell import AskTell
+    from regretless.engine import Optimizer
     from regretless.studies import Study
 
 __all__ = ["Client", "RemoteEvent", "RemoteStudy", "ServiceError"]

@@ -10,8 +10,9 @@ Each constant has its reason beside it, or "measured": docs/results/default.md t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import log
+from typing import NamedTuple
 
 from regretless.errors import ConfigError
 
@@ -43,8 +44,7 @@ class Prior:
             raise ConfigError(f"Prior: need sd > 0, got {self.sd!r}")
 
 
-@dataclass(frozen=True)
-class StartRules:
+class StartRules(NamedTuple):
     """How a run starts that is given neither points nor their number (`design="auto"`).
 
     d is the number of parameters that vary.
@@ -58,8 +58,7 @@ class StartRules:
     blind_noise: float = 0.25  # noise ratio lam^2 from which on only noise is seen
 
 
-@dataclass(frozen=True)
-class PriorRules:
+class PriorRules(NamedTuple):
     """The weak priors of `Model(method="map")`, for outcomes of unit spread on the unit cube."""
 
     # The centre and sd of a length-scale are the model's: log h ~ N(log 0.25 + log(d)/2, 1).
@@ -76,8 +75,7 @@ class PriorRules:
     mean_precision: float = 0.25  # mean ~ N(0, 4 omega^2), or a trend could be read as a mean
 
 
-@dataclass(frozen=True)
-class ModelRules:
+class ModelRules(NamedTuple):
     """The settings of a `Model` that is made without any; a study stores them one by one."""
 
     kernel: str = "rippled"  # a trend and a ripple; measured: "Two scales"
@@ -91,11 +89,10 @@ class ModelRules:
     omega2: float = 1.0
 
 
-@dataclass(frozen=True)
-class FitRules:
+class FitRules(NamedTuple):
     """When and how the model is fitted."""
 
-    priors: PriorRules = field(default_factory=PriorRules)
+    priors: PriorRules = PriorRules()
     free_points: int = 50  # up to about here a fit costs no more than a search for the next point
     surprise_sds: float = 3.0  # fit at once if prediction errors exceed what is usual by so many sd
     widening: float = 2.0  # posterior variance times 1 + 2p/n; measured: "A wider posterior"
@@ -112,8 +109,7 @@ class FitRules:
     flat_slope: float = 1e-3
 
 
-@dataclass(frozen=True)
-class TailRules:
+class TailRules(NamedTuple):
     """How far below the usual outcome disasters begin (`Model(tail="log")`); measured."""
 
     far: float = 3.0  # widths
@@ -121,8 +117,7 @@ class TailRules:
     median_to_sd: float = 1.5  # the sd of a normal is 1.48 times its median absolute deviation
 
 
-@dataclass(frozen=True)
-class IDSRules:
+class IDSRules(NamedTuple):
     """The settings of `IDS` that are left to the space; measured: "Payback"."""
 
     payback: float = 0.3
@@ -131,8 +126,7 @@ class IDSRules:
     resolution: float = 0.1  # the least noise variance, as a share of the signal's
 
 
-@dataclass(frozen=True)
-class SearchRules:
+class SearchRules(NamedTuple):
     """Sizes of the search; a measurement of many random states asked for them (test_maximise.py).
 
     "Work" is points times the terms that one costs.  A stage of a climb is how many climb, the
@@ -160,25 +154,23 @@ class SearchRules:
     flat: float = 1e-7  # a gain (of log EI, as a rule) that is not worth another step
 
 
-@dataclass(frozen=True)
-class MergeRules:
+class MergeRules(NamedTuple):
     """When a new point counts as one that was tried."""
 
     close: float = 0.05  # no column further apart than this share of its range
 
 
-@dataclass(frozen=True)
-class Defaults:
+class Defaults(NamedTuple):
     """One version of the default."""
 
     version: int
-    start: StartRules = field(default_factory=StartRules)
-    model: ModelRules = field(default_factory=ModelRules)
-    fit: FitRules = field(default_factory=FitRules)
-    tail: TailRules = field(default_factory=TailRules)
-    ids: IDSRules = field(default_factory=IDSRules)
-    search: SearchRules = field(default_factory=SearchRules)
-    merge: MergeRules = field(default_factory=MergeRules)
+    start: StartRules = StartRules()
+    model: ModelRules = ModelRules()
+    fit: FitRules = FitRules()
+    tail: TailRules = TailRules()
+    ids: IDSRules = IDSRules()
+    search: SearchRules = SearchRules()
+    merge: MergeRules = MergeRules()
     pending_draws: int = 256  # and their opposites, to see how results under way may turn out
 
 

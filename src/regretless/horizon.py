@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True)
-class Horizon:
+class Horizon(NamedTuple):
     """The one answer to "how many evaluations does a gain pay for?".
 
     Today that is what remains of a budget.  The policies, the start, the rule for merging points

@@ -12,7 +12,6 @@ from math import isfinite, log, pi, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import erfcx, ndtr
 
 from regretless._internal.arrays import Array
 from regretless.errors import ConfigError
@@ -47,6 +46,8 @@ def log_h_and_slope(z: ArrayLike) -> tuple[Array, Array]:
     h(-x) = phi(x) (1 - x M(x)) = phi(x) M(x) / r(x) where r(x) = x + 2/(x + 3/(x + ...)) = Phi/h:
     the continued fraction r has no cancellation, however far the tail.
     """
+    from scipy.special import erfcx, ndtr  # takes longer to import than all of this library
+
     z = np.asarray(z, dtype=float)
     flat = np.atleast_1d(z).ravel()
     if flat.size and flat.min() > _FAR and flat.max() < _HIGH:  # as a rule: no cases to tell apart

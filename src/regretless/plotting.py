@@ -14,9 +14,11 @@ from scipy.special import stdtrit
 
 from regretless._internal.arrays import Array
 from regretless._internal.validate import is_number
-from regretless.engine import Ledger, Optimizer, Result
+from regretless.engine import Optimizer
 from regretless.errors import ConfigError, MissingExtraError, NoResultsError
+from regretless.ledger import Ledger
 from regretless.results import Landscape
+from regretless.run import Result
 from regretless.space import Float, Scalar
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from math import ceil, comb, e, factorial, inf, log, log1p, sqrt
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from scipy.special import beta, gammainc
 
 from regretless._internal.arrays import Array
 from regretless._internal.validate import check_amount, check_inside, is_number, whole
@@ -165,6 +164,8 @@ def _taylor_rests(kernel: Kernel, radius: float) -> list[float]:
     SE: k(x, z) = exp(-|x|^2/2) exp(-|z|^2/2) sum_j (x'z)^j / j! leaves P(Poisson(radius^2) > q).
     Matern: see `_wave_rest`; derivatives exist up to the order q < nu.
     """
+    from scipy.special import gammainc
+
     if isinstance(kernel, SE):
         return [float(gammainc(q + 1, radius**2)) for q in range(64)]
     assert isinstance(kernel, Matern)
@@ -179,6 +180,8 @@ def _wave_rest(nu: float, q: int, radius: float) -> float:
     |t| = tau only, and beyond the other bound, 2 |r t|^q / q!.  The density of t is at most
     kappa |t|^(-2 nu - 1), which is put in for |t| > 1.
     """
+    from scipy.special import beta
+
     kappa = (2.0 * nu) ** nu / beta(0.5, nu)
     near, far = (radius ** (q + 1) / factorial(q + 1)) ** 2, (2.0 * radius**q / factorial(q)) ** 2
     if q + 1 < nu:

@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from regretless.engine import Ledger
 from regretless.errors import ConfigError
+from regretless.ledger import Ledger
 from regretless.results import Best, Decision, Row, Trial
 from regretless.space import Scalar, Space
 from regretless.studies import Snapshot, trial_json

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regretless._internal.validate import checked_result
-from regretless.engine import AskTell, Direction
+from regretless.asktell import AskTell
+from regretless.engine import Direction
 from regretless.errors import ConfigError, RegretlessError, StorageError
 from regretless.results import Trial
 from regretless.space import Scalar, Space

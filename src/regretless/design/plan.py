@@ -11,7 +11,7 @@ import numpy as np
 
 from regretless._internal.arrays import Array
 from regretless._internal.validate import whole
-from regretless.defaults import NEWEST, StartRules
+from regretless.defaults import StartRules
 from regretless.design import points as designs
 from regretless.errors import ConfigError, SpaceError
 from regretless.horizon import Horizon
@@ -34,7 +34,7 @@ class Start:
     design: str | list[dict[str, Scalar]]
     n0: int | None
     seed: int
-    rules: StartRules = NEWEST.start
+    rules: StartRules
 
     @property
     def listed(self) -> bool:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from numpy.random import Generator
 
 from regretless._internal.arrays import Array
-from regretless.defaults import NEWEST, Defaults
+from regretless.defaults import Defaults
 from regretless.horizon import Horizon
 from regretless.improvement import h
 from regretless.model import Belief, Fitted, Posterior
@@ -32,7 +32,7 @@ class Situation:
     horizon: Horizon
     sign: float  # -1 where the user minimises
     rng: Generator
-    defaults: Defaults = NEWEST
+    defaults: Defaults
     constraints: tuple[Constraint, ...] = ()  # beside those of the policy
     fixed: Mapping[int, float] = field(default_factory=dict)  # columns that are given, and where
 
@@ -94,7 +94,7 @@ class Situation:
         @cache  # a decision and its explanation count from the same incumbent
         def highest(width: float) -> tuple[Array, float]:
             score = upper_score(posterior, width)
-            found = maximise(score, domain, begin(score.width), rng, brief=True, rules=rules)
+            found = maximise(score, domain, begin(score.width), rng, rules, brief=True)
             return found.x, found.value
 
         return PolicyInput(
@@ -147,7 +147,7 @@ class Situation:
         if self.constraints:
             score = score.within(*self.constraints)
         begin = self._begin(score.width)
-        found = maximise(score, self._domain, begin, self.rng, rules=self.defaults.search)
+        found = maximise(score, self._domain, begin, self.rng, self.defaults.search)
         if not found.feasible:  # Algorithm 1's else-branch; xi = max mu(x_i) never comes here
             return *inputs.incumbent, False
         row = policy.settle(inputs, found.value)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from regretless._internal.validate import LARGEST
+from regretless.defaults import TailRules
 from regretless.engine import Optimizer
 from regretless.model import Scaling
 from regretless.results import Trial
@@ -49,12 +50,11 @@ class _StandIns(NamedTuple):
     sem: float
 
     @classmethod
-    def of(cls, values: list[float], sign: float) -> _StandIns:
+    def of(cls, values: list[float], sign: float, tail: TailRules) -> _StandIns:
         y = sign * np.array(values)
         worst, best = float(y.min()), float(y.max())
-        spread = Scaling.with_knee(
-            y, y, best, centred=True
-        ).scale  # very bad results count by their logarithm
+        # Very bad results count by their logarithm.
+        spread = Scaling.with_knee(y, y, best, centred=True, rules=tail).scale
         if worst == best:  # with one result, a failure must count as worse than it
             worst = max(worst - spread, -LARGEST)
         return cls(sign * worst, sign * best, spread)
@@ -118,7 +118,7 @@ class Endings:
             key for key in added if not self._all[key].is_measured
         }
         if unmeasured and self._values:
-            now = _StandIns.of(self._values, self._sign)
+            now = _StandIns.of(self._values, self._sign, self._optimizer.defaults.tail)
             if not now.hardly_differ_from(self._stand_ins):
                 self._stand_ins = now
         changed = any(self._result(self._all[key]) != told for key, told in self._told_for.items())

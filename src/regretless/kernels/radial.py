@@ -15,7 +15,6 @@ from math import gamma, sqrt
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import kv
 
 from regretless._internal.arrays import Array
 from regretless._internal.validate import check_inside
@@ -243,6 +242,8 @@ class Matern(Radial, json="Matern"):
 
     def _bessel(self, r: Array, order: float) -> Array:
         """k (order 0) or its slope (order 1), because d/dr [r^nu K_nu(r)] = -r^nu K_(nu-1)(r)."""
+        from scipy.special import kv
+
         nu = self.nu
         # Closer than this k is 1 to rounding (1 - k falls as r^(2 nu) for rough kernels).
         apart = r > min(1e-10, 1e-16 ** (0.5 / nu))

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regretless._internal.arrays import Array
-from regretless.defaults import NEWEST, Defaults
+from regretless.defaults import Defaults
 from regretless.errors import NoResultsError, StorageError
 from regretless.model.data import Data
 from regretless.model.fit import fit, refit_due, widened
@@ -98,9 +98,7 @@ class Belief:
     surprise: float = 0.0  # of those since the fit, see `fit.refit_due`
 
     @classmethod
-    def empty(
-        cls, model: Model, columns: tuple[Parameter, ...], defaults: Defaults = NEWEST
-    ) -> Belief:
+    def empty(cls, model: Model, columns: tuple[Parameter, ...], defaults: Defaults) -> Belief:
         return cls(model, columns, defaults, Data.empty(len(columns)))
 
     def learn(self, told: Observed) -> Belief:

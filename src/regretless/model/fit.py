@@ -18,7 +18,7 @@ from math import log, sqrt
 import numpy as np
 
 from regretless._internal.arrays import Array
-from regretless.defaults import NEWEST, FitRules
+from regretless.defaults import FitRules
 from regretless.model.data import Data
 from regretless.model.evidence import evidence, evidence_value
 from regretless.model.factor import NotPositiveDefinite
@@ -44,7 +44,7 @@ def refit_due(
     points: tuple[int, int],
     surprise: float,
     growth: float,
-    rules: FitRules = NEWEST.fit,
+    rules: FitRules,
 ) -> bool:
     """When to fit again, from counts (at the last fit, now) of observations and distinct points.
 
@@ -63,7 +63,7 @@ def refit_due(
     return new >= growth * observations[0] or surprise > new + rules.surprise_sds * sqrt(2.0 * new)
 
 
-def fit(data: Data, start: Hyper, model: Model, rules: FitRules = NEWEST.fit) -> Fit:
+def fit(data: Data, start: Hyper, model: Model, rules: FitRules) -> Fit:
     """Hyper-parameters for these data, from `start` (the last ones, as a rule) and a few others."""
     if model.method == "fixed":
         return Fit(start, -np.inf, 0, message="the parameters are fixed: nothing to fit")
@@ -97,7 +97,7 @@ def _descents(points: int, model: Model, rules: FitRules) -> int:
     return rules.descents[0] if points <= rules.free_points else rules.descents[1]
 
 
-def widened(hyper: Hyper, points: int, rules: FitRules = NEWEST.fit) -> Hyper:
+def widened(hyper: Hyper, points: int, rules: FitRules) -> Hyper:
     """With a larger signal and the same noise, because the p parameters had to be fitted.
 
     A fitted model is surer of what it has not seen than it should be, the more so the fewer points

@@ -66,7 +66,7 @@ class Model:
         """Zero mean and these parameters, for outcomes as they are: no fit, no rescaling."""
         return cls(kernel, mean="zero", method="fixed", lam2=lam2, omega2=omega2, tail="linear")
 
-    def start(self, columns: Sequence[Parameter], rules: FitRules = NEWEST.fit) -> Hyper:
+    def start(self, columns: Sequence[Parameter], rules: FitRules) -> Hyper:
         """Hyper-parameters before any data, for the parameters of a space."""
         kernel = self._kernel_for(columns, rules)
         return Hyper(kernel, self.lam2, self.omega2, self._mean_precision(rules))
@@ -116,9 +116,7 @@ def _with_tuples(data: Mapping[str, Any]) -> dict[str, Any]:
     return {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
 
 
-def checked_model(
-    columns: Sequence[Parameter], model: object, rules: FitRules = NEWEST.fit
-) -> Model:
+def checked_model(columns: Sequence[Parameter], model: object, rules: FitRules) -> Model:
     """The model, once its kernel has been tried: whoever begins must be able to go on."""
     if not isinstance(model, Model):
         raise ConfigError(f"model: need a Model, got {model!r}")

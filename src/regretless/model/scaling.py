@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from regretless._internal.arrays import Array
 from regretless._internal.validate import LEAST_SCALE
-from regretless.defaults import NEWEST, TailRules
+from regretless.defaults import TailRules
 
 _DEEPEST = 300.0  # exponents that are believed on the way back
 
@@ -46,7 +46,7 @@ class Scaling:
         best: float,
         *,
         centred: bool,
-        rules: TailRules = NEWEST.tail,
+        rules: TailRules,
     ) -> Scaling:
         """The same, with disasters drawn in, by what the points of the start showed.
 

@@ -14,11 +14,10 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import ndtri
 
 from regretless._internal.arrays import Array
 from regretless._internal.validate import check_flag, check_inside, with_plain_numbers
-from regretless.defaults import NEWEST, Defaults
+from regretless.defaults import Defaults
 from regretless.errors import ConfigError
 from regretless.horizon import Horizon
 from regretless.model import Posterior
@@ -40,9 +39,9 @@ class PolicyInput:
     rng: Generator  # this decision's own
     draw: Callable[[], Array]  # a point drawn uniformly from the space
     highest: Callable[[float], tuple[Array, float]]  # b -> where mu + b s is highest, and how high
+    defaults: Defaults  # what is left to the library's defaults
     promised: float = -np.inf  # the best posterior mean to expect once pending results are in
     choices: bool = False  # whether some parameters are choices without an order
-    defaults: Defaults = NEWEST  # what is left to the library's defaults
     fixed: Mapping[int, float] = field(default_factory=dict)  # columns that are given, and where
 
     @property
@@ -151,6 +150,8 @@ def incumbent_value(inputs: PolicyInput, kind: IncumbentKind, beta: float = 0.9)
     mu, sigma = inputs.means
     if kind == "mean":  # what is under way need not be sought again
         return max(float(mu.max()), inputs.promised)
+    from scipy.special import ndtri
+
     return float((mu - ndtri(beta) * inputs.posterior.omega * sigma).max())
 
 

@@ -75,7 +75,7 @@ class Constraint(ABC):
         """The slopes of slack times unit in mu, in s = omega sigma and, (q, d) or None, in x."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Gate(Constraint):
     """EIC's gate: z >= threshold for z = (mu - xi) / s."""
 

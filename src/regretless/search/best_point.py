@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from numpy.random import Generator
 
-from regretless.defaults import NEWEST, SearchRules
+from regretless.defaults import SearchRules
 from regretless.policies import Candidates, Score
 from regretless.search.ascent import climb
 from regretless.search.discrete import hop
@@ -23,8 +23,8 @@ def maximise(
     space: Domain,
     begin: Candidates,
     rng: Generator,
+    rules: SearchRules,
     brief: bool = False,
-    rules: SearchRules = NEWEST.search,
 ) -> Found:
     """argmax of the score over its feasible set, from these candidates on.
 

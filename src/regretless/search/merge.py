@@ -7,7 +7,7 @@ from math import sqrt
 import numpy as np
 
 from regretless._internal.arrays import Array
-from regretless.defaults import NEWEST, MergeRules
+from regretless.defaults import MergeRules
 from regretless.policies import FEASIBLE, Candidates, Score
 
 
@@ -16,7 +16,7 @@ def same_point(
     begin: Candidates,
     x: Array,
     steps: int,
-    rules: MergeRules = NEWEST.merge,
+    rules: MergeRules,
 ) -> int | None:
     """The best feasible one of the sampled rows that the posterior can't tell from x, or None.
 

@@ -9,7 +9,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
-from regretless.defaults import NEWEST, SearchRules
+from regretless.defaults import SearchRules
 from regretless.model import Posterior
 from regretless.policies import FEASIBLE, STEEP, Candidates, Score
 from regretless.search.slice import Domain, Slice, rows_in
@@ -30,7 +30,7 @@ def candidates(
     posterior: Posterior,
     rng: Generator,
     width: int,
-    rules: SearchRules = NEWEST.search,
+    rules: SearchRules,
 ) -> Candidates:
     """Every point of a small finite space; of others a spread, thinner where a score costs more.
 

@@ -18,7 +18,8 @@ from regretless._internal.arrays import Array
 from regretless._internal.blas import one_thread
 from regretless._internal.plain import json_number, json_numbers
 from regretless._internal.validate import MAX_SAFE
-from regretless.engine import Ledger, Optimizer, Situation
+from regretless.engine import Optimizer, Situation
+from regretless.ledger import Ledger
 from regretless.results import Best, Row
 from regretless.space import Parameter, Scalar
 from regretless.studies import Snapshot, counts

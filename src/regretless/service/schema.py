@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from regretless._internal.validate import MAX_SAFE, fits_a_path
-from regretless.engine import Ledger
+from regretless.ledger import Ledger
 from regretless.policies import POLICIES
 from regretless.results import Best, Row, Trial
 from regretless.studies import Snapshot, counts, decision_json, trial_json

@@ -11,10 +11,9 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from fractions import Fraction
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any, ClassVar, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -31,6 +30,9 @@ from regretless.space.scales import (
     LogRanks,
     Ranks,
 )
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 Scalar: TypeAlias = str | int | float | bool | None
 
@@ -190,7 +192,7 @@ class Float(Parameter, json="float"):
     def _count(self) -> int:
         # The last value may miss high by rounding (0.1 + 2 * 0.1 is not quite 0.3).
         low, high, step = _exact(self.low), _exact(self.high), _exact(self.step)
-        rounding = Fraction(sys.float_info.epsilon) * max(abs(low), abs(high))
+        rounding = _exact(sys.float_info.epsilon) * max(abs(low), abs(high))
         return (high - low + rounding) // step + 1
 
     @cached_property
@@ -442,6 +444,8 @@ def _key(value: Scalar) -> tuple[bool, Scalar]:
 
 def _exact(value: float | None) -> Fraction:
     """The number that the user wrote: 0.1 is a tenth, so that 3 steps of it make 0.3."""
+    from fractions import Fraction  # slow to import, and few spaces have steps
+
     return Fraction(repr(value))
 
 

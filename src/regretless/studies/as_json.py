@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from regretless.engine import Ledger, Optimizer
+from regretless.engine import Optimizer
+from regretless.ledger import Ledger
 from regretless.results import Decision, Row, Trial
 from regretless.studies.study import Snapshot
 

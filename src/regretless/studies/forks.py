@@ -31,7 +31,7 @@ def mind() -> None:
 
 def _hold() -> None:
     """Let no state be caught by a fork half folded, and no import half done."""
-    for name in ("scipy.optimize", "scipy.spatial.distance"):  # imported where they are needed
+    for name in ("scipy.optimize", "scipy.spatial.distance", "scipy.special"):
         if name in sys.modules:  # perhaps by another thread just now: the child would wait for ever
             import_module(name)
     _held.extend(_studies)

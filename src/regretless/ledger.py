@@ -21,8 +21,7 @@ from regretless._internal.arrays import Array
 from regretless._internal.blas import one_thread
 from regretless._internal.plain import json_number, json_numbers
 from regretless._internal.validate import check_amount, is_number
-from regretless.engine.optimizer import Optimizer
-from regretless.engine.situation import Situation
+from regretless.engine import Optimizer, Situation
 from regretless.errors import ConfigError, NoResultsError
 from regretless.results import Row
 from regretless.space import Scalar, Space
@@ -147,7 +146,7 @@ class Ledger:
 
     Example:
         >>> import regretless as rl
-        >>> from regretless.engine import Ledger
+        >>> from regretless import Ledger
         >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=3)
         >>> for trial, value in zip(optimizer, [1.0, 4.0, 3.0]):
         ...     optimizer.tell(trial, value)
@@ -287,7 +286,7 @@ class Ledger:
 
         Example:
             >>> import regretless as rl
-            >>> from regretless.engine import Ledger
+            >>> from regretless import Ledger
             >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=9)
             >>> optimizer.observe({"x": 0.2}, 3.0)
             >>> optimizer.observe({"x": 0.7}, 1.0)

@@ -9,17 +9,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regretless._internal.arrays import Array
 from regretless._internal.validate import is_number, whole
-from regretless.engine.ledger import Ledger
-from regretless.engine.optimizer import Optimizer
+from regretless.engine import Optimizer
 from regretless.errors import ConfigError, DataError
 from regretless.model import Model
 from regretless.policies import Policy
 from regretless.results import Best, Row, Trial
 from regretless.space import Scalar, Space
+
+if TYPE_CHECKING:
+    from regretless.ledger import Ledger
 
 Objective = Callable[[dict[str, Scalar]], float]
 Callback = Callable[[Optimizer, Trial, float], object]
@@ -36,6 +38,11 @@ class Result:
     optimizer: Optimizer
     interrupted: bool = False
 
+    def _ledger(self) -> Ledger:
+        from regretless.ledger import Ledger  # not every run asks what it has cost
+
+        return Ledger.of(self.optimizer)
+
     @property
     def best(self) -> Best:
         """The visited point with the best posterior mean."""
@@ -49,11 +56,11 @@ class Result:
     @property
     def values(self) -> Array:
         """The observed values of the trials that were told, in the order of the trials."""
-        return Ledger.of(self.optimizer).values
+        return self._ledger().values
 
     def regret(self, f_star: float) -> Array:
         """Cumulative regret against a known best value, from the (noisy) observations."""
-        return Ledger.of(self.optimizer).regret(f_star)
+        return self._ledger().regret(f_star)
 
 
 def maximize(
@@ -296,7 +303,8 @@ class _Progress:
         bar = "#" * (width * done // optimizer.budget)
         regret = ""
         if self.f_star is not None:
-            regret = f"  regret {Ledger.of(optimizer).regret(self.f_star)[-1]:.4g}"
+            total = Result(optimizer).regret(self.f_star)[-1]
+            regret = f"  regret {total:.4g}"
         sys.stderr.write(
             f"\r[{bar:<{width}}] {done}/{optimizer.budget}  best {best.mean:.4g}"
             f" ± {(best.high - best.low) / 2:.2g}{regret}  {left:.0f} s left   "

@@ -22,13 +22,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import PASSWORD, PostgresServer, set_patience
-from regretless.errors import ConfigError, DataError, StorageError
+from regretless.errors import (
+    ConfigError,
+    CorruptJournalError,
+    DataError,
+    StaleError,
+    StorageError,
+)
 
 sa = pytest.importorskip("sqlalchemy")
 
 from regretless.studies import journal as journal_module  # noqa: E402
-from regretless.studies.database import CorruptJournalError  # noqa: E402
-from regretless.studies.journal import Event, Journal, StaleError  # noqa: E402
+from regretless.studies.journal import Event, Journal  # noqa: E402
 
 # Forked, so that a process is there in milliseconds; each opens a journal of its own.
 PROCESSES: Any = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")

@@ -29,7 +29,15 @@ pytest.importorskip("fastapi")
 import regretless as rl
 from conftest import PostgresServer
 from regretless.client import Client, RemoteStudy, ServiceError
-from regretless.errors import BudgetError, StorageError, TrialError, UnknownTrialError
+from regretless.errors import (
+    BudgetError,
+    CorruptJournalError,
+    StorageError,
+    TrialError,
+    UnknownStudyError,
+    UnknownTrialError,
+)
+from regretless.studies.journal import Journal
 from serving import Service, serving
 
 ROOT = Path(__file__).parents[1]
@@ -138,7 +146,7 @@ def test_the_client_has_the_verbs_of_a_study(tmp_path: Path) -> None:
             study.tell(0, 77.0)
         with pytest.raises(UnknownTrialError, match="trial 99 was never asked"):
             study.tell(99, 1.0)
-        with pytest.raises(UnknownTrialError, match="there is no study 'other'"):
+        with pytest.raises(UnknownStudyError, match="there is no study 'other'"):
             client.study("other")
         with pytest.raises(rl.ConfigError, match="budget: 9 there, 8 here"):
             client.create("s ü", space=SPACE, budget=8)
@@ -151,6 +159,20 @@ def test_the_client_has_the_verbs_of_a_study(tmp_path: Path) -> None:
             assert there == [(e.seq, e.time, e.kind, e.body) for e in local.events()]
     with pytest.raises(StorageError, match=r"127\.0\.0\.1.*refused"):
         Client(service.url, patience=0.3).studies()
+
+
+def test_damage_and_unknown_studies_have_their_own_errors_at_the_client(tmp_path: Path) -> None:
+    storage = str(tmp_path / "s.db")
+    with Journal.open(storage) as journal:
+        journal.append("broken", "danced", {})
+    with serving(storage, folder=tmp_path) as service:
+        client = Client(service.url, patience=0.0)
+        with pytest.raises(CorruptJournalError, match="study 'broken', event 1: ") as raised:
+            client.study("broken")
+        assert type(raised.value) is CorruptJournalError
+        with pytest.raises(UnknownStudyError, match="there is no study 'none'") as unknown:
+            RemoteStudy(client, "none").ask()
+        assert not isinstance(unknown.value, TrialError)
 
 
 def test_a_trial_of_another_study_is_refused_from_afar_too(tmp_path: Path) -> None:

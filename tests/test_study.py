@@ -32,9 +32,8 @@ from conftest import PASSWORD, PostgresServer, set_patience
 
 pytest.importorskip("sqlalchemy")
 
-from regretless.errors import TrialError
+from regretless.errors import CorruptJournalError, TrialError
 from regretless.studies import database as databases
-from regretless.studies.database import CorruptJournalError
 from regretless.studies.journal import Journal
 from regretless.studies.study import Study
 
@@ -525,7 +524,7 @@ def test_nothing_is_created_by_mistake(file: Path) -> None:
         Study.open(file, "s", **SETTINGS, read_only=True)
     assert not file.exists()
     Study.open(file, "s", **SETTINGS).close()
-    with pytest.raises(rl.UnknownTrialError, match=r"no study 't' \(studies: s\)"):
+    with pytest.raises(rl.UnknownStudyError, match=r"no study 't' \(studies: s\)"):
         Study.open(file, "t", budget=10)
 
 

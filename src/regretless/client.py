@@ -31,6 +31,7 @@ from regretless.errors import (
     DataError,
     MissingExtraError,
     RegretlessError,
+    ServiceError,
     SpaceError,
     StorageError,
 )
@@ -43,17 +44,6 @@ __all__ = ["Client", "RemoteEvent", "RemoteStudy", "ServiceError"]
 AGAIN = (408, 429, 502, 503, 504)  # worth another try
 PAGE = 1000
 Page = list[dict[str, Any]]
-
-
-class ServiceError(RegretlessError):
-    """The service refused, for a reason that is not the library's: a token, say."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(status, message)
-        self.status, self.message = status, message
-
-    def __str__(self) -> str:
-        return f"{self.status}: {self.message}"
 
 
 @dataclass(frozen=True)
@@ -396,6 +386,7 @@ def _error(status: int, answer: object) -> RegretlessError:
     message = str(problem.get("detail", http.client.responses.get(status, "no reason given")))
     kind = getattr(errors, str(problem.get("error")), None)
     ours = isinstance(kind, type) and issubclass(kind, RegretlessError)
-    if kind is None or not ours or kind is MissingExtraError:  # not installed here? No, there.
+    # What is missing is missing on the service's machine: here nobody has to install it.
+    if kind is None or not ours or kind in (MissingExtraError, ServiceError):
         return ServiceError(status, message)
     return cast(RegretlessError, kind(message))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import regretless
-from regretless.errors import ConfigError, MissingExtraError
+from regretless.errors import ConfigError, CorruptJournalError, MissingExtraError
 
 try:
     import uvicorn
@@ -28,7 +28,6 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("serve", error.name or "fastapi") from error
 
 from regretless.service.auth import Tokens, is_loopback
-from regretless.studies.database import CorruptJournalError
 from regretless.studies.journal import Journal
 
 STATIC = Path(__file__).parent / "static"

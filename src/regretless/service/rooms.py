@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
-from regretless.errors import RegretlessError, UnknownTrialError
+from regretless.errors import RegretlessError, UnknownStudyError
 from regretless.results import Trial
 from regretless.service.problems import BUG
 from regretless.service.schema import Summary
@@ -149,7 +149,7 @@ class Rooms:
     async def _open(self, name: str) -> Room:
         # Not left to `Study.open`, whose message lists all the studies that there are.
         if not await self.do(self.journal.last_seq, name):
-            raise UnknownTrialError(f"there is no study {name!r}")
+            raise UnknownStudyError(f"there is no study {name!r}")
         study = await _in_thread(self._threads.opens, Study.open, self.journal, name)
         return Room(study, self._threads)
 

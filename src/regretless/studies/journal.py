@@ -26,14 +26,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from regretless.errors import ConfigError, DataError, MissingExtraError, StorageError
+from regretless.errors import (
+    ConfigError,
+    CorruptJournalError,
+    DataError,
+    MissingExtraError,
+    StaleError,
+    StorageError,
+)
 from regretless.studies.database import (
     ATTEMPTS,
     EVENTS,
     HEADER,
     SCHEMA_VERSION,
     Backend,
-    CorruptJournalError,
     has_table,
     now,
 )
@@ -46,7 +52,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("studies", "sqlalchemy") from error
 
-__all__ = ["CorruptJournalError", "Event", "Journal", "StaleError", "StudyInfo"]
+__all__ = ["Event", "Journal", "StudyInfo"]
 
 EVENT_VERSION = 1  # the newest form of a body; every older one stays readable
 MAX_BODY = 4 * 2**20  # characters of JSON; a decision takes about a thousand
@@ -62,12 +68,6 @@ _INSERT = sa.insert(EVENTS)
 
 T = TypeVar("T")
 Check = Callable[[list["Event"]], None]
-
-
-class StaleError(StorageError):
-    """Somebody else wrote in the meantime: read the new events and decide again."""
-
-    http_status = 409
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,12 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from regretless.errors import MissingExtraError, StorageError
+from regretless.errors import CorruptJournalError, MissingExtraError, StorageError
 from regretless.studies.database import (
     ATTEMPTS,
     TURN_SECONDS,
     TURNS,
     WAIT_SECONDS,
-    CorruptJournalError,
     create_table,
     has_table,
 )

@@ -16,11 +16,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 
-from regretless.errors import StorageError
+from regretless.errors import CorruptJournalError, StorageError
 from regretless.studies.database import (
     TURN_SECONDS,
     WAIT_SECONDS,
-    CorruptJournalError,
     create_table,
 )
 

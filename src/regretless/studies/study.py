@@ -27,7 +27,7 @@ from regretless.errors import (
     ConfigError,
     RegretlessError,
     TrialError,
-    UnknownTrialError,
+    UnknownStudyError,
 )
 from regretless.model import Model
 from regretless.policies import Policy
@@ -180,7 +180,7 @@ class Study:
         events = journal.read(name)
         if not events:
             there = ", ".join(info.name for info in journal.studies()) or "none"
-            raise UnknownTrialError(
+            raise UnknownStudyError(
                 f"{journal.label}: there is no study {name!r} (studies: {there});"
                 " to create it, give its space and budget"
             )

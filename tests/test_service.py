@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 import regretless as rl
 from regretless.errors import ConfigError
-from regretless.service import guard, rooms, schema
+from regretless.service import guard, open_studies, schema
 from regretless.service.app import create_app, serve
 from regretless.service.auth import Tokens
 from regretless.studies.journal import Journal
@@ -257,11 +257,11 @@ def test_a_late_retry_undoes_nothing(http: TestClient, study: str) -> None:
 def test_studies_that_were_not_used_for_long_are_closed(
     http: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rooms, "MOST_OPEN", 2)
+    monkeypatch.setattr(open_studies, "MOST_OPEN", 2)
     for name in "abc":
         http.post("/api/studies", json=NEW | {"name": name})
         assert asked(http, f"/api/studies/{name}")["number"] == 0
-    assert len(http.app.state.rooms._rooms) == 2  # type: ignore[attr-defined]
+    assert len(http.app.state.studies._open) == 2  # type: ignore[attr-defined]
     assert asked(http, "/api/studies/a")["number"] == 1
     assert len(http.get("/api/studies").json()) == 3
 

@@ -21,7 +21,7 @@ try:
     from regretless.service import api, problems, reference
     from regretless.service.guard import Guard
     from regretless.service.metrics import Measured, Metrics
-    from regretless.service.rooms import Rooms
+    from regretless.service.open_studies import OpenStudies
 except ModuleNotFoundError as error:
     if (error.name or "").startswith("regretless"):
         raise
@@ -60,8 +60,8 @@ def create_app(
         generate_unique_id_function=lambda route: route.name,
         lifespan=life,
     )
-    rooms = app.state.rooms = Rooms(journal)
-    metrics = Metrics(rooms)
+    studies = app.state.studies = OpenStudies(journal)
+    metrics = Metrics(studies)
     problems.install(app)
     app.add_exception_handler(CorruptJournalError, _reopen)
     app.include_router(api.router)
@@ -94,7 +94,7 @@ def serve(storage: str, host: str, port: int, tokens: Tokens, insecure: bool) ->
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
         # Whoever started us may be waiting for this line in a pipe.
-        print(f"serving {app.state.rooms.journal.label} at {_address(listening)}", flush=True)
+        print(f"serving {app.state.studies.journal.label} at {_address(listening)}", flush=True)
         uvicorn.Server(config).run(sockets=[listening])
 
 
@@ -139,6 +139,6 @@ def _describe_tokens(app: FastAPI) -> None:
 
 
 async def _reopen(request: Request, error: Exception) -> Response:
-    """What we know of the study may be what is wrong: a backup was restored below us."""
-    request.app.state.rooms.forget(request.path_params.get("name"))
+    """Read the study again next time: if a backup was restored, what is in memory is wrong."""
+    request.app.state.studies.forget(request.path_params.get("name"))
     return await problems.answer(request, error)

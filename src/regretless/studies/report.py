@@ -9,13 +9,25 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from regretless.engine import Optimizer
+from regretless.engine import (
+    OBJECTIVE,
+    Abandoned,
+    Asked,
+    Event,
+    Extended,
+    Observed,
+    Optimizer,
+    Outcome,
+    Told,
+    read,
+)
+from regretless.errors import StorageError
 from regretless.results import Best, Decision, Row, Trial
 from regretless.space import Scalar
-from regretless.studies.study import Snapshot
+from regretless.studies.state import Snapshot
 
 if TYPE_CHECKING:  # the journal needs SQLAlchemy
-    from regretless.studies.journal import Event
+    from regretless.studies.journal import StoredEvent
 
 
 def as_json(view: Snapshot) -> dict[str, Any]:
@@ -119,32 +131,43 @@ def cells(row: Row) -> tuple[str, str, str, str]:
     )
 
 
-def event_line(event: Event) -> str:
-    """One event in one line; whatever has no sentence of its own is shown as it is."""
-    stamp = event.time.strftime("%Y-%m-%d %H:%M:%S")
-    return f"{event.seq:6d}  {stamp}  {event.kind:<9}  {_sentence(event.kind, event.body)}"
+def event_line(stored: StoredEvent) -> str:
+    """One event in one line; what this release cannot read is shown as it is."""
+    stamp = stored.time.strftime("%Y-%m-%d %H:%M:%S")
+    try:
+        sentence = _sentence(read(stored.kind, stored.version, stored.body))
+    except StorageError:
+        sentence = None
+    text = json.dumps(stored.body) if sentence is None else sentence
+    return f"{stored.seq:6d}  {stamp}  {stored.kind:<9}  {text}"
 
 
-def _sentence(kind: str, body: Mapping[str, object]) -> str:
-    match body:
-        case {"number": number, "params": params, "decision": dict(why)} if kind == "asked":
-            return f"trial {number}: {json.dumps(params)}: {Decision.from_json(why)}"
-        case {"number": number, "value": value, **rest} if kind == "told":
-            return f"trial {number}: {value}{_certainty(rest)}"
-        case {"params": params, "value": value, **rest} if kind == "observed":
-            return f"{json.dumps(params)}: {value}{_certainty(rest)}"
-        case {"number": number} if kind == "abandoned":
+def _sentence(event: Event) -> str | None:
+    match event:
+        case Asked(number, params, decision):
+            return f"trial {number}: {json.dumps(params)}: {decision}"
+        case Told(number, outcomes, time):
+            return f"trial {number}: {_measured(outcomes, time)}"
+        case Observed(params, outcomes, time):
+            return f"{json.dumps(params)}: {_measured(outcomes, time)}"
+        case Abandoned(number):
             return f"trial {number}"
-        case {"budget": budget} if kind == "extended":
+        case Extended(budget):
             return f"to {budget} evaluations"
-    return json.dumps(body)
+    return None
 
 
-def _certainty(rest: Mapping[str, object]) -> str:
-    sem, count = rest.get("sem"), rest.get("count")
-    return ("" if sem is None else f" ± {sem}") + (
-        "" if count in (1, None) else f", mean of {count}"
+def _measured(outcomes: Mapping[str, Outcome], time: datetime | None) -> str:
+    numbers = "; ".join(
+        ("" if name == OBJECTIVE else f"{name} ") + _with_certainty(outcome)
+        for name, outcome in outcomes.items()
     )
+    return numbers if time is None else f"{numbers}, measured {time.isoformat()}"
+
+
+def _with_certainty(told: Outcome) -> str:
+    error = "" if told.sem is None else f" ± {told.sem}"
+    return f"{told.value}{error}" + ("" if told.count == 1 else f", mean of {told.count}")
 
 
 def short(value: Scalar) -> str:

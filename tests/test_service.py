@@ -148,6 +148,26 @@ def test_keys(http: TestClient, study: str) -> None:
     assert kinds == ["created", "asked", "asked", "asked", "asked", "observed", "told"]
 
 
+def test_the_time_of_a_result(http: TestClient, study: str) -> None:
+    noon = "2026-01-31T12:00:00Z"
+    known = {"params": {"x": 0.5, "kind": "a"}, "value": 1.0, "time": noon}
+    assert http.post(f"{study}/observe", json=known).status_code == 204
+    asked(http, study, n=2)
+    told = http.post(f"{study}/trials/0/tell", json={"value": 1.0, "time": noon})
+    assert told.status_code == 204
+    assert http.get(f"{study}/observations").json()[0]["time"] == noon
+    assert [row["time"] for row in http.get(f"{study}/trials").json()] == [noon, None]
+    event = http.get(f"{study}/events").json()[-1]
+    assert (event["kind"], event["version"]) == ("told", 2)
+    assert event["body"]["time"] == "2026-01-31T12:00:00+00:00"
+    for time, says in (("2026-01-31T12:00:00", "time zone"), ("noon", "ISO 8601")):
+        wrong = http.post(f"{study}/trials/1/tell", json={"value": 1.0, "time": time})
+        assert says in problem(wrong, 422, "DataError")
+        assert repr(time) in wrong.json()["detail"]
+    for time in (5, True, ["x"]):
+        problem(http.post(f"{study}/trials/1/tell", json={"value": 1.0, "time": time}), 422)
+
+
 def test_abandon_and_extend(http: TestClient, study: str) -> None:
     asked(http, study, n=3)
     assert http.post(f"{study}/trials/0/abandon", json={}).status_code == 204

@@ -63,7 +63,7 @@ class Decision:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Decision:
-        names = {f.name for f in fields(cls)}
+        names = cls.__dataclass_fields__
         reason = data.get("reason") if isinstance(data, Mapping) else None
         if reason not in REASONS:
             raise StorageError(f"decision: reason must be one of {REASONS}, got {reason!r}")

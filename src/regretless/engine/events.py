@@ -38,9 +38,7 @@ class Outcome:
 
     def __post_init__(self) -> None:
         value, sem, count = checked_result(self.value, self.sem, self.count)
-        object.__setattr__(self, "value", value)
-        object.__setattr__(self, "sem", sem)
-        object.__setattr__(self, "count", count)
+        vars(self).update(value=value, sem=sem, count=count)  # past the frozen fields, once
 
     def __str__(self) -> str:
         error = "" if self.sem is None else f" (sem {self.sem!r})"
@@ -56,7 +54,10 @@ class Created:
 
 @dataclass(frozen=True)
 class Asked:
-    """A trial was handed out; `fit` is the fit that was made for it, as the model writes it."""
+    """A trial was handed out; `fit` is the fit that was made for it, as the model writes it.
+
+    The decision has plain numbers only, see `Decision.to_json`.
+    """
 
     number: int
     params: dict[str, Scalar]
@@ -174,7 +175,10 @@ class _Fields:
             raise self.wrong(f"{self._path}{name}", problem) from None
 
     def whole(self, name: str, least: int) -> int:
-        number: int = self.checked(name, lambda value: whole(name, value, least))
+        number: int = self[name]
+        if type(number) is int and number >= least:  # nearly always
+            return number
+        number = self.checked(name, lambda value: whole(name, value, least))
         return number
 
     def object(self, name: str) -> Body:
@@ -210,8 +214,8 @@ def _read_asked(fields: _Fields) -> Asked:
 
 def _write_asked(event: Asked) -> Body:
     fit = {} if event.fit is None else {"fit": event.fit}
-    params = dict(event.params)
-    return {"number": event.number, "params": params, "decision": event.decision.to_json(), **fit}
+    params, why = dict(event.params), dict(vars(event.decision))
+    return {"number": event.number, "params": params, "decision": why, **fit}
 
 
 def _read_told(fields: _Fields) -> Told:
@@ -237,9 +241,9 @@ def _write_observed(event: Observed) -> Body:
 
 
 def _read_outcomes(fields: _Fields) -> dict[str, Outcome]:
-    outcomes = {}
-    for name in fields.inside("outcomes").body:
-        each = fields.inside("outcomes").inside(name)
+    outcomes, every = {}, fields.inside("outcomes")
+    for name in every.body:
+        each = every.inside(name)
         numbers = each["value"], each["sem"], each["count"]
         try:
             outcomes[name] = Outcome(*numbers)

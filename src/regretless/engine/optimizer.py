@@ -18,7 +18,7 @@ import numpy as np
 
 from regretless._internal.arrays import Array
 from regretless._internal.blas import one_thread
-from regretless._internal.locks import in_turn
+from regretless._internal.locks import WithLock, in_turn
 from regretless._internal.validate import LEAST_SCALE, whole
 from regretless.design import Start, checked_design, checked_n0
 from regretless.engine import saved
@@ -47,10 +47,10 @@ from regretless.theory import noise_ratio, omega_scale
 
 Direction = Literal["maximize", "minimize"]
 _DEFAULTS = 1  # the newest version of the library's defaults
-_BLIND = 0.25  # a noise ratio lam^2 from which on the model has seen little but noise
+_MOSTLY_NOISE = 0.25  # a noise ratio lam^2 from which on the model has seen little but noise
 
 
-class Optimizer:
+class Optimizer(WithLock):
     """Suggests what to try next so that little is lost on the way.
 
     Threads may share it, and take turns; processes share a `Study`.
@@ -395,8 +395,10 @@ class Optimizer:
         # Prior data count towards a start of ours; points that the user listed are tried anyway.
         start = self._start
         begun = self._records.started + (0 if start.listed else len(self._records.known))
-        # A blind look near the end has nothing left to pay for it.
-        longer = self._blind and self.remaining >= start.longest
+        fitted = self._belief.fitted
+        sees_noise = fitted is not None and fitted.ok and fitted.hyper.lam2 >= _MOSTLY_NOISE
+        # Near the end too few evaluations are left to make up for more points of the start.
+        longer = sees_noise and self.remaining >= start.longest
         if self.remaining and begun < (start.longest if longer else start.size):
             first = self._records.next_of_start(start)
             if first is not None:
@@ -426,23 +428,6 @@ class Optimizer:
             sign=self._sign,
             rng=rng or np.random.default_rng([self.seed, len(self._records.trials)]),
         )
-
-    # -- small things ------------------------------------------------------------------------------
-
-    def _handed_out(self, number: int) -> Trial:
-        """The very object, which its owner may change and still tell."""
-        return self._records.trials[number].trial
-
-    @property
-    def _blind(self) -> bool:
-        fitted = self._belief.fitted
-        return fitted is not None and fitted.ok and fitted.hyper.lam2 >= _BLIND
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.RLock())
 
     def __repr__(self) -> str:
         return (

@@ -55,9 +55,10 @@ class Record:
 
     def row(self) -> Row:
         number, why, params = self.trial.number, self.trial.decision, dict(self.params)
-        if self.outcome is None:
+        told = self.outcome
+        if told is None:
             return Row(number, self.status, params, None, None, None, why)
-        return _row(number, self.status, params, self.outcome, why, self.time)
+        return Row(number, "told", params, told.value, told.sem, told.count, why, self.time)
 
 
 class Records:
@@ -163,7 +164,8 @@ class Records:
         params = self.space.validate(event.params)
         x = self.space.encode(params)
         self.known.setdefault(x.tobytes(), params)
-        self.prior.append(_row(None, "observed", params, told, None, event.time))
+        row = Row(None, "observed", params, told.value, told.sem, told.count, None, event.time)
+        self.prior.append(row)
         return x, told
 
     def fold_abandoned(self, event: Abandoned) -> None:
@@ -195,6 +197,10 @@ class Records:
             asked = f"{record.params}, not {trial.params}"
             raise UnknownTrialError(f"trial {number} is of another optimiser: here it was {asked}")
         return record
+
+    def handed_out(self, number: int) -> Trial:
+        """The very object that a caller got, who may change its params and still tell it."""
+        return self.trials[number].trial
 
     def params_at(self, x: Array) -> dict[str, Scalar]:
         """As they were given, if somebody did: decoded numbers may differ in last digits."""
@@ -228,17 +234,6 @@ class Records:
 
     def _checked_budget(self, budget: object) -> int:
         return whole("budget", budget, least=max(1, len(self.trials)), most=LARGEST)
-
-
-def _row(
-    number: int | None,
-    status: str,
-    params: dict[str, Scalar],
-    told: Outcome,
-    why: Decision | None,
-    time: datetime | None,
-) -> Row:
-    return Row(number, status, params, told.value, told.sem, told.count, why, time)
 
 
 def _objective(outcomes: Outcomes, error: type[RegretlessError]) -> Outcome:

@@ -244,7 +244,7 @@ class Study(Reading):
         )
         assert isinstance(event, Asked)
         number = event.number
-        return self._look(lambda optimizer: optimizer._handed_out(number))
+        return self._look(lambda optimizer: optimizer._records.handed_out(number))
 
     def abandon(self, trial: Trial | int, *, key: str | None = None) -> None:
         """This result will never come: stop counting on it. Should it come, tell it.
@@ -336,7 +336,7 @@ class Study(Reading):
                     self._state.optimizer._take_proposal_of(state.optimizer)
                     event = self._take_in(stored)
                     assert isinstance(event, Asked)
-                    return self._state.optimizer._handed_out(event.number)
+                    return self._state.optimizer._records.handed_out(event.number)
 
     def _record(
         self,

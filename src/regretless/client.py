@@ -303,7 +303,7 @@ class RemoteStudy:
 
 
 def _checked_url(url: str) -> SplitResult:
-    # What else urlsplit takes would be refused at each call, or mended without a word.
+    # urlsplit takes more than this: some of it fails at each call, some is changed silently.
     plain = isinstance(url, str) and url.isascii() and url.isprintable() and " " not in url
     try:
         parts = urlsplit(url if plain else "")
@@ -332,7 +332,7 @@ def _checked_token(token: str) -> str:
 
 
 def _result(value: float, sem: float | None, count: float, time: datetime | None) -> dict[str, Any]:
-    """Refused here rather than there if it can't be right, and of plain types."""
+    """The fields of a result, checked before they are sent, as plain types."""
     value, sem, count = checked_result(value, sem, count)
     result: dict[str, Any] = {"value": value, "sem": sem, "count": count}
     moment = checked_time(time)  # left out where there is none: older services do not know it

@@ -187,9 +187,9 @@ def _best(view: Snapshot) -> schema.BestOut:
 
 
 def _panels(view: Snapshot) -> tuple[str, bytes]:
-    """Its tag, and as text: it is sent more often than made.
+    """The ETag, and the answer as text, because it is sent more often than it is computed.
 
-    A number is not enough: after a backup was restored, another event has it.
+    The tag has the time as well: after a backup was restored, another event may have the number.
     """
     from regretless.service.panels import panels
 

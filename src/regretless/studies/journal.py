@@ -55,7 +55,7 @@ __all__ = ["Journal", "StoredEvent", "StudyInfo"]
 
 MAX_BODY = 4 * 2**20  # characters of JSON; a decision takes about a thousand
 
-# Built once: that takes as long as to run them.
+# Built once, because building a statement takes as long as running it.
 _STUDY = EVENTS.c.study == sa.bindparam("study")
 _LAST = sa.select(sa.func.max(EVENTS.c.seq)).where(_STUDY)
 _KEY = sa.select(EVENTS).where(_STUDY, EVENTS.c.key == sa.bindparam("key"))
@@ -213,7 +213,7 @@ class Journal:
 
     def studies(self) -> list[StudyInfo]:
         """Every study, by name."""
-        # From the primary key and two rows a study: a page that lists them asks every few seconds.
+        # Reads two rows for each study, by the primary key: a page asks for this every few seconds.
         name, seq = EVENTS.c.study, EVENTS.c.seq
         range_of = sa.select(name, sa.func.min(seq).label("low"), sa.func.max(seq).label("high"))
         ends = range_of.where(name != "").group_by(name).subquery()
@@ -231,10 +231,10 @@ class Journal:
         return sorted(infos, key=lambda info: info.name)
 
     def turn(self, study: str) -> AbstractContextManager[None]:
-        """Wait until no other process is in its turn of this study, but not for ever.
+        """A context in which other processes wait with their own; the wait has an end.
 
-        For those who compute before they append: of several at once, all but the first would
-        compute in vain. It spares work and guards nothing; that is what `append_if` does.
+        For callers who compute before they append: of several at once, only the first could use
+        what it computed. This saves work, and guards nothing: `append_if` does that.
         """
         return self._backend.turn(self._engine, study)
 

@@ -28,8 +28,8 @@ class Reading(ABC):
         self.name = name
         self._journal = journal
         self._state = state
-        # Of the state, and around each use of the journal, so that a fork finds neither in the
-        # middle of something; never held while a proposal is computed.
+        # Held while the state changes and while the journal is used, so that a fork never happens
+        # in the middle of either. Never held while a proposal is computed.
         self._lock = threading.RLock()
 
     @abstractmethod

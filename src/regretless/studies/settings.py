@@ -41,7 +41,7 @@ def differences(created: Created, optimizer: Optimizer, given: Mapping[str, Any]
         there["policy"] = stored["policy"]
     settings = {"space": optimizer.space, "budget": optimizer.budget, **given}
     here = through_json(Optimizer(**settings).spec())
-    if "tail" not in stored["model"]:  # older than this setting, which it does without
+    if "tail" not in stored["model"]:  # written before there was this setting: goes on without it
         here["model"]["tail"] = there["model"]["tail"]
     out = []
     for key in (key for key in given if not alike(here[key], there[key])):
@@ -55,7 +55,7 @@ def differences(created: Created, optimizer: Optimizer, given: Mapping[str, Any]
 
 
 def alike(here: object, there: object) -> bool:
-    """Also in their types, where Python says that True is 1: as choices they are two things."""
+    """Equal, where True is not 1: to Python they are equal, but they may be two choices."""
     return here == there and _kinds(here) == _kinds(there)
 
 

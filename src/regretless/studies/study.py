@@ -1,10 +1,10 @@
 """A named Optimizer over a journal: its state is a fold of the events, and many may share it.
 
-Every verb looks at the journal first, makes the event that the Optimizer would make of the present
-state, and appends it. What others wrote in the meantime is looked at once more under the database's
-lock; where it matters (the same trial number was given away, the result is there already), the
-event is made anew. A proposal is computed without any such lock: results that arrive while it is
-being computed come before it in the journal, for everybody, so that all folds are alike to the bit.
+Every verb reads the news from the journal, makes its event from the present state, and appends it.
+The append checks under the database's lock what others wrote in between. Where it matters (the
+trial number was given away, the result is there already), the event is made again from the new
+state. A proposal is computed on a copy and without any lock. Results that arrive meanwhile come
+before it in the journal, for everybody, so that all folds agree to the bit.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:  # the journal needs SQLAlchemy; `import regretless` must not
 
 __all__ = ["Snapshot", "Study", "until_spent"]
 
-# What others may not have written between the look at the journal and the append.
+# An event is made again if others wrote one of these between the read and the append.
 _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
     Asked: (Asked, Extended),
     Extended: (Asked, Extended),
@@ -61,7 +61,7 @@ _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
 
 
 class _Overtaken(Exception):
-    """Somebody else wrote what matters in the meantime: look again."""
+    """Somebody else wrote an event in between that this one does not go with: make it again."""
 
 
 class Study(Reading):
@@ -183,7 +183,9 @@ class Study(Reading):
         if n is None:
             return self._ask(self._key("ask", key), within_budget)
         trials: list[Trial] = []
-        self._key(_ask_of_a_batch(whole("n", n, least=1) - 1), key)  # too long? Before any is asked
+        self._key(
+            _ask_of_a_batch(whole("n", n, least=1) - 1), key
+        )  # a key may be too long: refuse it first
         for i in range(n):
             try:
                 trials.append(self._ask(self._key(_ask_of_a_batch(i), key), within_budget))

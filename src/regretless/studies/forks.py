@@ -35,9 +35,7 @@ def mind() -> None:
 def _hold() -> None:
     """Wait until no study is in use and no import is under way, and keep it so."""
     for name in ("scipy.optimize", "scipy.spatial.distance"):  # imported where they are needed
-        if (
-            name in sys.modules
-        ):  # an import under way in another thread would never end in the child
+        if name in sys.modules:  # perhaps half imported by a thread that the child will not have
             import_module(name)
     _held.extend(_studies)
     for study in _held:

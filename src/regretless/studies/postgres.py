@@ -28,7 +28,7 @@ class Postgres:
             "application_name": "regretless",
             "client_encoding": "utf8",
             "connect_timeout": "10",
-            "tcp_user_timeout": "30000",  # ms; without it, a call to a server that vanished takes hours
+            "tcp_user_timeout": "30000",  # ms; else a call to a vanished server takes hours
         }
         self.url = url.set(drivername="postgresql+psycopg").update_query_dict(
             defaults | dict(url.query)

@@ -102,7 +102,7 @@ class SQLite:
         record.info["file"] = self._status().st_ino
 
     def _let_go(self, conn: Any, record: Any) -> None:
-        """Give up the write lock: after Ctrl-C a traceback may hold a cursor, and with it the lock."""
+        """Give up the write lock: after Ctrl-C a traceback may hold a cursor with the lock."""
         conn.rollback()
 
     def _same_file(self, conn: Any, record: Any, proxy: Any) -> None:

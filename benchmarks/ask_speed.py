@@ -88,8 +88,8 @@ def replicates() -> Replicates:
     start = time.process_time()
     for _ in range(50):  # nothing is told: each is the same step
         event = optimizer.propose()
-    assert event["decision"]["reason"] != "design"
-    assert "fit" not in event
+    assert event.decision.reason != "design"
+    assert event.fit is None
     ms = 1e3 * (time.process_time() - start) / 50
     before = _megabytes()
     start = time.process_time()

@@ -126,8 +126,8 @@ def faults(storage: str, load: Load, names: list[str], before: int) -> int:
     there: Counter[tuple[str, int, float]] = Counter()
     for name in names:
         with rl.Study.open(storage, name, read_only=True) as study:
-            told = [event.body for event in study.events() if event.kind == "told"]
-            there.update((name, b["number"], b["value"]) for b in told if b["number"] >= before)
+            rows = [row for row in study.history() if row.status == "told"]
+        there.update((name, r.number, r.value) for r in rows if (r.number or 0) >= before)
     seen = Counter(load.told)
     return sum(((seen - there) + (there - seen)).values())
 

@@ -121,6 +121,21 @@ def test_observe_abandon_and_negative_numbers(shell: Any, study: str) -> None:
     assert json.loads(shell("export", study, "--format", "json"))[0]["params_kind"] == "a"
 
 
+def test_the_time_of_a_result(shell: Any, study: str) -> None:
+    shell("observe", study, '{"x": 0.25, "kind": "a"}', 1, "--time", "2026-01-31T13:00:00+01:00")
+    shell("ask", study)
+    shell("tell", study, 0, 2, "--time", "2026-01-31T12:00:00Z")
+    rows = list(csv.DictReader(io.StringIO(shell("export", study))))
+    assert [row["time"] for row in rows] == ["2026-01-31T12:00:00+00:00"] * 2
+    assert "measured 2026-01-31T12:00:00+00:00" in shell("log", study)
+    lines = [json.loads(line) for line in shell("log", study, "--json").splitlines()]
+    assert [(line["kind"], line["version"]) for line in lines][-1] == ("told", 2)
+    said = shell("tell", study, 0, 2, "--time", "2026-01-31T12:00:00", code=3)
+    assert "time: need a time zone" in said
+    assert "'2026-01-31T12:00:00'" in said
+    assert "got 'noon'" in shell("tell", study, 0, 2, "--time", "noon", code=3)
+
+
 def test_the_log_and_the_studies(shell: Any, study: str) -> None:
     shell("ask", study)
     lines = [json.loads(line) for line in shell("log", study, "--json").splitlines()]
@@ -486,7 +501,7 @@ def test_a_table_of_nothing_has_a_header(shell: Any) -> None:
     empty = shell("export", "s").splitlines()
     shell("ask", "s")
     assert shell("export", "s").splitlines()[:1] == empty
-    assert empty[0].startswith("number,status,value,sem,count,params_x,params_kind,")
+    assert empty[0].startswith("number,status,value,sem,count,time,params_x,params_kind,")
 
 
 def test_a_wrong_number_of_jobs_creates_no_study(shell: Any, tmp_path: Path) -> None:

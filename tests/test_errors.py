@@ -14,8 +14,12 @@ CODES = {
     errors.NoResultsError: (4, 409),
     errors.TrialError: (4, 409),
     errors.UnknownTrialError: (4, 404),
+    errors.UnknownStudyError: (4, 404),
     errors.BudgetError: (5, 409),
     errors.StorageError: (6, 503),
+    errors.CorruptJournalError: (6, 500),
+    errors.StaleError: (6, 409),
+    errors.ServiceError: (1, 500),
     errors.MissingExtraError: (7, 501),
 }
 
@@ -49,7 +53,12 @@ def test_missing_extra_prints_the_pip_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [errors.SpaceError("dose: no"), errors.MissingExtraError("plot", "matplotlib")]
+    "error",
+    [
+        errors.SpaceError("dose: no"),
+        errors.MissingExtraError("plot", "matplotlib"),
+        errors.ServiceError(401, "a token is needed"),
+    ],
 )
 def test_errors_cross_a_process_boundary(error: errors.RegretlessError) -> None:
     copy = pickle.loads(pickle.dumps(error))

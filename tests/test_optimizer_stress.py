@@ -6,6 +6,7 @@ import math
 import time
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -280,17 +281,15 @@ def test_the_order_of_the_parameters_changes_no_decision(
     plain, other = start("abc"), start(order)
     for trial in plain:
         event = other.propose()
-        here, beside = ({name: p[name] for name in "abc"} for p in (trial.params, event["params"]))
+        here, beside = ({name: p[name] for name in "abc"} for p in (trial.params, event.params))
         apart = plain.space.encode(here) - plain.space.encode(beside)
-        assert np.abs(apart).max() <= 5e-3 or same_worth(
-            trial.decision, rl.Decision.from_json(event["decision"]), exact
-        )
+        assert np.abs(apart).max() <= 5e-3 or same_worth(trial.decision, event.decision, exact)
         a, b, c = (float(here[name]) for name in "abc")  # type: ignore[arg-type]
         noise = np.random.default_rng(trial.number).standard_normal()
         value = math.sin(a * b) - (a - 0.3) ** 2 - 0.2 * math.log(c) ** 2 + 0.1 * noise
         plain.tell(trial, value)
         # Both learn the same, or small differences would grow.
-        other.apply(event | {"params": {name: here[name] for name in order}})
+        other.apply(replace(event, params={name: here[name] for name in order}))
         other.tell(trial.number, value)
 
 

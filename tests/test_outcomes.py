@@ -162,7 +162,7 @@ def test_a_fit_of_an_earlier_version_is_straight() -> None:
             break
         opt.tell(trial, float(values[trial.number]))
     text = json.loads(opt.to_json())
-    del text["model"]["tail"]
+    del text["events"][0]["body"]["model"]["tail"]
     again = rl.Optimizer.from_json(json.dumps(text))
     assert again.model == replace(opt.model, tail="linear")
     assert again.propose() == opt.propose()

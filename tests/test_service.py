@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 import regretless as rl
 from regretless.errors import ConfigError
-from regretless.service import guard, rooms, schema
+from regretless.service import guard, open_studies, schema
 from regretless.service.app import create_app, serve
 from regretless.service.auth import Tokens
 from regretless.studies.journal import Journal
@@ -148,6 +148,26 @@ def test_keys(http: TestClient, study: str) -> None:
     assert kinds == ["created", "asked", "asked", "asked", "asked", "observed", "told"]
 
 
+def test_the_time_of_a_result(http: TestClient, study: str) -> None:
+    noon = "2026-01-31T12:00:00Z"
+    known = {"params": {"x": 0.5, "kind": "a"}, "value": 1.0, "time": noon}
+    assert http.post(f"{study}/observe", json=known).status_code == 204
+    asked(http, study, n=2)
+    told = http.post(f"{study}/trials/0/tell", json={"value": 1.0, "time": noon})
+    assert told.status_code == 204
+    assert http.get(f"{study}/observations").json()[0]["time"] == noon
+    assert [row["time"] for row in http.get(f"{study}/trials").json()] == [noon, None]
+    event = http.get(f"{study}/events").json()[-1]
+    assert (event["kind"], event["version"]) == ("told", 2)
+    assert event["body"]["time"] == "2026-01-31T12:00:00+00:00"
+    for time, says in (("2026-01-31T12:00:00", "time zone"), ("noon", "ISO 8601")):
+        wrong = http.post(f"{study}/trials/1/tell", json={"value": 1.0, "time": time})
+        assert says in problem(wrong, 422, "DataError")
+        assert repr(time) in wrong.json()["detail"]
+    for time in (5, True, ["x"]):
+        problem(http.post(f"{study}/trials/1/tell", json={"value": 1.0, "time": time}), 422)
+
+
 def test_abandon_and_extend(http: TestClient, study: str) -> None:
     asked(http, study, n=3)
     assert http.post(f"{study}/trials/0/abandon", json={}).status_code == 204
@@ -257,11 +277,11 @@ def test_a_late_retry_undoes_nothing(http: TestClient, study: str) -> None:
 def test_studies_that_were_not_used_for_long_are_closed(
     http: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rooms, "MOST_OPEN", 2)
+    monkeypatch.setattr(open_studies, "MOST_OPEN", 2)
     for name in "abc":
         http.post("/api/studies", json=NEW | {"name": name})
         assert asked(http, f"/api/studies/{name}")["number"] == 0
-    assert len(http.app.state.rooms._rooms) == 2  # type: ignore[attr-defined]
+    assert len(http.app.state.studies._open) == 2  # type: ignore[attr-defined]
     assert asked(http, "/api/studies/a")["number"] == 1
     assert len(http.get("/api/studies").json()) == 3
 

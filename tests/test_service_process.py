@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from math import inf, nan
 from pathlib import Path
@@ -29,10 +29,19 @@ pytest.importorskip("fastapi")
 import regretless as rl
 from conftest import PostgresServer
 from regretless.client import Client, RemoteStudy, ServiceError
-from regretless.errors import BudgetError, StorageError, TrialError, UnknownTrialError
+from regretless.errors import (
+    BudgetError,
+    CorruptJournalError,
+    StorageError,
+    TrialError,
+    UnknownStudyError,
+    UnknownTrialError,
+)
+from regretless.studies.journal import Journal
 from serving import Service, serving
 
 ROOT = Path(__file__).parents[1]
+NOON = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 SPACE = rl.Space({"x": rl.Float(0.0, 1.0), "kind": rl.Categorical(["a", "b"])})
 
 
@@ -115,8 +124,10 @@ def test_the_client_has_the_verbs_of_a_study(tmp_path: Path) -> None:
     with serving(storage, folder=tmp_path) as service:
         client = Client(service.url, patience=5)
         study = client.create("s ü/"[:3], space=SPACE, budget=5, direction="minimize", seed=2)
-        study.observe({"x": 0.5, "kind": "a"}, 1.0, sem=0.1, key="before")
-        study.observe({"x": 0.5, "kind": "a"}, 1.0, sem=0.1, key="before")
+        for _ in range(2):
+            study.observe({"x": 0.5, "kind": "a"}, 1.0, sem=0.1, time=NOON, key="before")
+        with pytest.raises(rl.DataError, match="time: need a datetime with a time zone"):
+            study.observe({"x": 0.5, "kind": "a"}, 1.0, time=datetime(2026, 1, 31))
         with pytest.raises(rl.DataError, match="sem: need a positive"):
             study.observe({"x": 0.5, "kind": "a"}, 1.0, sem=-1.0)
         for trial in study:
@@ -129,7 +140,8 @@ def test_the_client_has_the_verbs_of_a_study(tmp_path: Path) -> None:
         assert (study.budget, study.asked, study.remaining) == (9, 6, 3)
         assert study.pending == [own]
         own.params.clear()  # its owner's
-        study.tell(own, 0.5)
+        study.tell(own, 0.5, time=NOON)
+        assert [row.time for row in study.history() if row.time == NOON] == [NOON, NOON]
         first, second = study.ask(2, key="two")
         assert study.ask(2, key="two") == [first, second]
         study.abandon(first)
@@ -138,7 +150,7 @@ def test_the_client_has_the_verbs_of_a_study(tmp_path: Path) -> None:
             study.tell(0, 77.0)
         with pytest.raises(UnknownTrialError, match="trial 99 was never asked"):
             study.tell(99, 1.0)
-        with pytest.raises(UnknownTrialError, match="there is no study 'other'"):
+        with pytest.raises(UnknownStudyError, match="there is no study 'other'"):
             client.study("other")
         with pytest.raises(rl.ConfigError, match="budget: 9 there, 8 here"):
             client.create("s ü", space=SPACE, budget=8)
@@ -147,10 +159,24 @@ def test_the_client_has_the_verbs_of_a_study(tmp_path: Path) -> None:
         with rl.Study.open(storage, "s ü", read_only=True) as local:
             assert study.history() == local.history()
             assert study.best() == local.best()
-            there = [(e.seq, e.time, e.kind, e.body) for e in study.events()]
-            assert there == [(e.seq, e.time, e.kind, e.body) for e in local.events()]
+            there = [(e.seq, e.time, e.kind, e.version, e.body) for e in study.events()]
+            assert there == [(e.seq, e.time, e.kind, e.version, e.body) for e in local.events()]
     with pytest.raises(StorageError, match=r"127\.0\.0\.1.*refused"):
         Client(service.url, patience=0.3).studies()
+
+
+def test_damage_and_unknown_studies_have_their_own_errors_at_the_client(tmp_path: Path) -> None:
+    storage = str(tmp_path / "s.db")
+    with Journal.open(storage) as journal:
+        journal.append("broken", "danced", {})
+    with serving(storage, folder=tmp_path) as service:
+        client = Client(service.url, patience=0.0)
+        with pytest.raises(CorruptJournalError, match="study 'broken', event 1: ") as raised:
+            client.study("broken")
+        assert type(raised.value) is CorruptJournalError
+        with pytest.raises(UnknownStudyError, match="there is no study 'none'") as unknown:
+            RemoteStudy(client, "none").ask()
+        assert not isinstance(unknown.value, TrialError)
 
 
 def test_a_trial_of_another_study_is_refused_from_afar_too(tmp_path: Path) -> None:

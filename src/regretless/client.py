@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import random
-import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,10 +18,14 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 from weakref import WeakValueDictionary
 
 from regretless import errors
+from regretless._internal.retry import Patience
 from regretless._internal.validate import (
+    checked_key,
     checked_result,
+    checked_time,
     fits_a_path,
     is_number,
+    time_from_iso,
     whole,
     without_numpy,
 )
@@ -32,6 +34,7 @@ from regretless.errors import (
     DataError,
     MissingExtraError,
     RegretlessError,
+    ServiceError,
     SpaceError,
     StorageError,
 )
@@ -51,17 +54,6 @@ PAGE = 1000
 Page = list[dict[str, Any]]
 
 
-class ServiceError(RegretlessError):
-    """The service refused a request for a reason of its own, such as a missing token."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(status, message)
-        self.status, self.message = status, message
-
-    def __str__(self) -> str:
-        return f"{self.status}: {self.message}"
-
-
 @dataclass(frozen=True)
 class RemoteEvent:
     """One line of a study's log."""
@@ -70,6 +62,7 @@ class RemoteEvent:
     time: datetime
     kind: str
     body: dict[str, Any]
+    version: int = 1  # of the body
 
 
 class Client:
@@ -128,7 +121,7 @@ class Client:
 
     def call(self, method: str, path: str, body: object = None, key: str | None = None) -> Any:
         """Send a request, repeat it while that may help, and return the answer's JSON."""
-        deadline, pause = time.monotonic() + self._patience, 0.05
+        patience = Patience(first=0.05, longest=2.0, seconds=self._patience, jitter=0.5)
         while True:
             try:
                 status, answer = self._once(method, path, body, key)
@@ -139,18 +132,15 @@ class Client:
             except (OSError, http.client.HTTPException) as failed:
                 reason = str(failed) or type(failed).__name__
                 error, lasting = StorageError(f"{self._place}: {reason}"), False
-            if lasting or time.monotonic() + pause > deadline:
+            if lasting or not patience.pause():
                 raise error
-            # The random part keeps many clients from repeating their requests at the same moment.
-            time.sleep(pause * random.uniform(0.5, 1.0))
-            pause = min(2 * pause, 2.0)
 
     def _once(self, method: str, path: str, body: object, key: str | None) -> tuple[int, Any]:
         headers = dict(self._headers)
         if method == "POST":
             headers["Content-Type"] = "application/json"
         if key is not None:
-            headers["Idempotency-Key"] = _checked_key(key)
+            headers["Idempotency-Key"] = checked_key(key, in_header=True)
         data = None if method == "GET" else _written(body or {})
         connection = self._kind(self._place, timeout=self._timeout)
         try:
@@ -202,10 +192,11 @@ class RemoteStudy:
         *,
         sem: float | None = None,
         count: float = 1,
+        time: datetime | None = None,
         key: str | None = None,
     ) -> None:
         """The result of a trial; on the service's disk when this returns."""
-        result = _result(value, sem, count) | self._asked(trial)
+        result = _result(value, sem, count, time) | self._asked(trial)
         self._post(f"/trials/{number_of(trial)}/tell", result, key)
 
     def observe(
@@ -215,10 +206,11 @@ class RemoteStudy:
         *,
         sem: float | None = None,
         count: float = 1,
+        time: datetime | None = None,
         key: str | None = None,
     ) -> None:
         """A result that was known before; it costs no budget. With the same `key`, only once."""
-        self._post("/observe", _params(params) | _result(value, sem, count), key)
+        self._post("/observe", _params(params) | _result(value, sem, count, time), key)
 
     def adopt(self, params: Mapping[str, Scalar], *, key: str | None = None) -> Trial:
         """A trial that was chosen elsewhere; it costs budget and is waited for like any other."""
@@ -353,16 +345,12 @@ def _checked_token(token: str) -> str:
     return bare
 
 
-def _checked_key(key: str) -> str:
-    if not (isinstance(key, str) and key and key.isascii() and key.isprintable()):
-        raise ConfigError(f"key: need printable ASCII, as it travels in a header, got {key!r}")
-    return key
-
-
-def _result(value: float, sem: float | None, count: float) -> dict[str, Any]:
+def _result(value: float, sem: float | None, count: float, time: datetime | None) -> dict[str, Any]:
     """The result as plain types; what is not valid is refused before it is sent."""
     value, sem, count = checked_result(value, sem, count)
-    return {"value": value, "sem": sem, "count": count}
+    result: dict[str, Any] = {"value": value, "sem": sem, "count": count}
+    moment = checked_time(time)  # left out where there is none: older services do not know it
+    return result if moment is None else result | {"time": moment.isoformat()}
 
 
 def _params(params: object) -> dict[str, Any]:
@@ -405,7 +393,8 @@ def _trial(data: Mapping[str, Any]) -> Trial:
 def _row(data: Mapping[str, Any]) -> Row:
     names = ("number", "status", "params", "value", "sem", "count")
     decision = data["decision"] and Decision.from_json(data["decision"])
-    return Row(**{name: data[name] for name in names}, decision=decision)
+    time = time_from_iso(data.get("time"))
+    return Row(**{name: data[name] for name in names}, decision=decision, time=time)
 
 
 def _error(status: int, answer: object) -> RegretlessError:
@@ -415,7 +404,7 @@ def _error(status: int, answer: object) -> RegretlessError:
     kind = getattr(errors, str(problem.get("error")), None)
     ours = isinstance(kind, type) and issubclass(kind, RegretlessError)
     # A package that is missing in the service says nothing about this process.
-    if kind is None or not ours or kind is MissingExtraError:
+    if kind is None or not ours or kind in (MissingExtraError, ServiceError):
         return ServiceError(status, message)
     return cast(RegretlessError, kind(message))
 

@@ -52,8 +52,15 @@ class TrialError(RegretlessError):
 
 
 class UnknownTrialError(TrialError):
-    """A trial (or a study) of which nobody has heard."""
+    """A trial that was never asked for, or that belongs to another optimiser."""
 
+    http_status = 404
+
+
+class UnknownStudyError(RegretlessError):
+    """There is no study of this name in the storage."""
+
+    exit_code = 4
     http_status = 404
 
 
@@ -69,6 +76,31 @@ class StorageError(RegretlessError):
 
     exit_code = 6
     http_status = 503
+
+
+class CorruptJournalError(StorageError):
+    """The storage holds something that this release cannot read; the message says where."""
+
+    http_status = 500
+
+
+class StaleError(StorageError):
+    """Somebody else wrote in the meantime: read the new events and decide again."""
+
+    http_status = 409
+
+
+class ServiceError(RegretlessError):
+    """The service refused for a reason that is not the library's: a wrong token, for example."""
+
+    def __init__(self, status: int, message: str) -> None:
+        # Both go to args, so that the error survives pickling on its way out of a worker.
+        super().__init__(status, message)
+        self.status = status
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"{self.status}: {self.message}"
 
 
 class MissingExtraError(RegretlessError, ImportError):

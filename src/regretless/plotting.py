@@ -202,7 +202,7 @@ def plot_posterior(optimizer: Run, axes: Any = None, *, next_point: bool = True)
             "plot_posterior: need a space of one or two Float parameters, got"
             f" {', '.join(optimizer.space.names)}"
         )
-    choice = optimizer.propose()["params"] if next_point else None
+    choice = optimizer.propose().params if next_point else None
     return (_posterior_1d if len(floats) == 1 else _posterior_2d)(optimizer, axes, choice)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from datetime import datetime
 from numbers import Integral
 from typing import Any
 
@@ -62,9 +63,10 @@ class Decision:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Decision:
-        names = {f.name for f in fields(cls)}
-        if data["reason"] not in REASONS:
-            raise StorageError(f"decision: reason must be one of {REASONS}, got {data['reason']!r}")
+        names = cls.__dataclass_fields__
+        reason = data.get("reason") if isinstance(data, Mapping) else None
+        if reason not in REASONS:
+            raise StorageError(f"decision: reason must be one of {REASONS}, got {reason!r}")
         try:
             return cls(**{k: v for k, v in data.items() if k in names})
         except TypeError as error:
@@ -207,10 +209,12 @@ class Row:
     sem: float | None
     count: float | None
     decision: Decision | None
+    time: datetime | None = None  # of the result, if that is known
 
     def flat(self) -> dict[str, Any]:
         """One flat dict, with the same keys in every row: pandas and csv writers take it as is."""
         out: dict[str, Any] = {"number": self.number, "status": self.status, "value": self.value}
         out |= {"sem": self.sem, "count": self.count}
+        out["time"] = None if self.time is None else self.time.isoformat()
         out |= {f"params_{name}": value for name, value in self.params.items()}
         return out | {f.name: getattr(self.decision, f.name, None) for f in fields(Decision)}

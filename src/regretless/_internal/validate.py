@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 from numbers import Integral, Real
 from typing import TypeGuard
 
@@ -11,6 +12,7 @@ import numpy as np
 from regretless.errors import ConfigError, DataError
 
 LARGEST = 1e100  # of a number that may be told: its square must not overflow
+MAX_NAME = 200  # characters of a study's name, and of a key in the journal
 MAX_SAFE = 2**53 - 1  # the largest integer that every JSON reader keeps
 LEAST_SCALE = 1e-100  # nor may the square of a standard error, or of the data's unit, vanish
 
@@ -97,6 +99,52 @@ def checked_result(value: object, sem: object, count: object) -> tuple[float, fl
     if not weight > 0:
         raise DataError(f"count: need a positive number of evaluations, got {count!r}")
     return number, error, weight
+
+
+def check_name(what: str, name: object) -> None:
+    """Refuse what the journal does not take as the name of a study, or as a key."""
+    if not (isinstance(name, str) and 0 < len(name) <= MAX_NAME and name.isprintable()):
+        shown = repr(name[:50] if isinstance(name, str) else name)
+        raise ConfigError(f"{what}: need 1 to {MAX_NAME} printable characters, got {shown}")
+
+
+def checked_key(key: object, in_header: bool = False) -> str:
+    """A caller's key: a text that is not empty, and printable ASCII where it goes in a header.
+
+    An empty one comes from a variable that was never set.
+    """
+    text = key if isinstance(key, str) else ""
+    if in_header and not (text and text.isascii() and text.isprintable()):
+        raise ConfigError(f"key: need printable ASCII, as it travels in a header, got {key!r}")
+    if not text:
+        raise ConfigError(f"key: need a text that is not empty, got {key!r}")
+    return text
+
+
+def checked_time(time: object) -> datetime | None:
+    """A moment in UTC; None stays None. Without a time zone nobody knows which moment it is."""
+    if time is None:
+        return None
+    if not isinstance(time, datetime) or time.utcoffset() is None:
+        raise DataError(f"time: need a datetime with a time zone, got {time!r}")
+    try:
+        utc = time.astimezone(UTC)
+    except OverflowError:  # the first or the last day that there is
+        raise DataError(f"time: need a moment that UTC has, too, got {time!r}") from None
+    return datetime.combine(utc.date(), utc.time(), UTC)  # also of a subclass, such as pandas'
+
+
+def time_from_iso(text: object) -> datetime | None:
+    """A moment from text in ISO 8601 with a time zone; None stays None."""
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text if isinstance(text, str) else "")
+    except ValueError:
+        raise DataError(f"time: need ISO 8601, as 2026-01-31T12:00:00Z, got {text!r}") from None
+    if time.tzinfo is None:
+        raise DataError(f"time: need a time zone, as 2026-01-31T12:00:00Z, got {text!r}")
+    return checked_time(time)
 
 
 def without_numpy(value: object) -> object:

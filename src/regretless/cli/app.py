@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import regretless
-from regretless._internal.validate import whole
+from regretless._internal.validate import time_from_iso, whole
 from regretless.cli import text
 from regretless.cli.arguments import from_json, names
 from regretless.errors import ConfigError, MissingExtraError, RegretlessError
@@ -50,6 +50,7 @@ Storage = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON, for scripts.")]
 Sem = Annotated[float | None, typer.Option(help="Standard error of the value.")]
 Count = Annotated[float, typer.Option(help="The value is a mean of so many evaluations.")]
+Time = Annotated[str | None, typer.Option(help="When it was measured: ISO 8601 with a time zone.")]
 Params = Annotated[str, typer.Argument(help="Parameters as JSON, or @FILE.")]
 Policy = Annotated[str | None, typer.Option(help="ids (default), eic, ei, gp-ucb, gp-ts, …")]
 Direction = Annotated[str | None, typer.Option(help="maximize (default) or minimize.")]
@@ -161,11 +162,13 @@ def tell(
     value: Annotated[float, typer.Argument(help="What came out.")],
     sem: Sem = None,
     count: Count = 1,
+    time: Time = None,
     storage: Storage = DEFAULT,
 ) -> None:
     """The result of a trial (told again with the same value nothing happens)."""
+    moment = time_from_iso(time)
     with Study.open(storage, study) as opened:
-        opened.tell(number, value, sem=sem, count=count)
+        opened.tell(number, value, sem=sem, count=count, time=moment)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
@@ -175,12 +178,14 @@ def observe(
     value: Annotated[float, typer.Argument(help="What came out.")],
     sem: Sem = None,
     count: Count = 1,
+    time: Time = None,
     key: Annotated[str | None, typer.Option(help="With the same key, only once.")] = None,
     storage: Storage = DEFAULT,
 ) -> None:
     """A result that was known before; it costs no budget."""
+    point, moment = from_json("params", params), time_from_iso(time)
     with Study.open(storage, study) as opened:
-        opened.observe(from_json("params", params), value, sem=sem, count=count, key=key)
+        opened.observe(point, value, sem=sem, count=count, time=moment, key=key)
 
 
 @app.command()
@@ -268,7 +273,7 @@ def log(
     for event in events:
         if as_json:
             line = {"seq": event.seq, "time": event.time.isoformat(), "kind": event.kind}
-            print(json.dumps(line | {"body": event.body}))
+            print(json.dumps(line | {"version": event.version, "body": event.body}))
         else:
             print(text.event_line(event))
 

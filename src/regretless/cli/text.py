@@ -13,16 +13,27 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from regretless.errors import ConfigError
+from regretless.engine import (
+    OBJECTIVE,
+    Abandoned,
+    Asked,
+    Event,
+    Extended,
+    Observed,
+    Outcome,
+    Told,
+    read,
+)
+from regretless.errors import ConfigError, StorageError
 from regretless.ledger import Ledger
-from regretless.results import Best, Decision, Row, Trial
+from regretless.results import Best, Row, Trial
 from regretless.space import Scalar, Space
 from regretless.studies import Snapshot, trial_json
 
 if TYPE_CHECKING:  # the journal needs SQLAlchemy, and `regretless` must name rich if it is missing
     from rich.console import Console
 
-    from regretless.studies.journal import Event
+    from regretless.studies.journal import StoredEvent
 
 # --- sentences ------------------------------------------------------------------------------------
 
@@ -83,32 +94,42 @@ def cells(row: Row) -> tuple[str, str, str, str]:
     )
 
 
-def event_line(event: Event) -> str:
+def event_line(stored: StoredEvent) -> str:
     """One event in one line; an event without a sentence of its own is shown as JSON."""
-    sentence = _sentence(event.kind, event.body)
-    return f"{event.seq:6d}  {clock(event.time)}  {event.kind:<9}  {sentence}"
+    try:
+        sentence = _sentence(read(stored.kind, stored.version, stored.body))
+    except StorageError:  # of a newer release
+        sentence = None
+    shown = json.dumps(stored.body) if sentence is None else sentence
+    return f"{stored.seq:6d}  {clock(stored.time)}  {stored.kind:<9}  {shown}"
 
 
-def _sentence(kind: str, body: Mapping[str, object]) -> str:
-    match body:
-        case {"number": number, "params": params, "decision": dict(why)} if kind == "asked":
-            return f"trial {number}: {json.dumps(params)}: {Decision.from_json(why)}"
-        case {"number": number, "value": value, **rest} if kind == "told":
-            return f"trial {number}: {value}{_certainty(rest)}"
-        case {"params": params, "value": value, **rest} if kind == "observed":
-            return f"{json.dumps(params)}: {value}{_certainty(rest)}"
-        case {"number": number} if kind == "abandoned":
+def _sentence(event: Event) -> str | None:
+    match event:
+        case Asked(number, params, decision):
+            return f"trial {number}: {json.dumps(params)}: {decision}"
+        case Told(number, outcomes, time):
+            return f"trial {number}: {_measured(outcomes, time)}"
+        case Observed(params, outcomes, time):
+            return f"{json.dumps(params)}: {_measured(outcomes, time)}"
+        case Abandoned(number):
             return f"trial {number}"
-        case {"budget": budget} if kind == "extended":
+        case Extended(budget):
             return f"to {budget} evaluations"
-    return json.dumps(body)
+    return None
 
 
-def _certainty(rest: Mapping[str, object]) -> str:
-    sem, count = rest.get("sem"), rest.get("count")
-    return ("" if sem is None else f" ± {sem}") + (
-        "" if count in (1, None) else f", mean of {count}"
+def _measured(outcomes: Mapping[str, Outcome], time: datetime | None) -> str:
+    numbers = "; ".join(
+        ("" if name == OBJECTIVE else f"{name} ") + _with_certainty(outcome)
+        for name, outcome in outcomes.items()
     )
+    return numbers if time is None else f"{numbers}, measured {time.isoformat()}"
+
+
+def _with_certainty(told: Outcome) -> str:
+    error = "" if told.sem is None else f" ± {told.sem}"
+    return f"{told.value}{error}" + ("" if told.count == 1 else f", mean of {told.count}")
 
 
 def short(value: Scalar) -> str:

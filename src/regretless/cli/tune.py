@@ -15,13 +15,14 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regretless._internal.retry import Patience
 from regretless._internal.validate import checked_result
 from regretless.asktell import AskTell
 from regretless.engine import Direction
 from regretless.errors import ConfigError, RegretlessError, StorageError
 from regretless.results import Trial
 from regretless.space import Scalar, Space
-from regretless.studies.study import Study
+from regretless.studies import Study
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -102,7 +103,7 @@ def work(
 
 def _tell(study: AskTell, trial: Trial, value: float) -> None:
     """Tell a result; while the storage is away, try again for up to five minutes."""
-    deadline, pause = time.monotonic() + STORAGE_PATIENCE, 0.5
+    patience = Patience(first=0.5, longest=10.0, seconds=STORAGE_PATIENCE)
     while True:
         try:
             study.tell(trial, value)
@@ -112,10 +113,8 @@ def _tell(study: AskTell, trial: Trial, value: float) -> None:
                 study.tell(trial, value)
             raise
         except StorageError as error:
-            if time.monotonic() > deadline:
+            if not patience.pause():
                 raise _unstored(error, trial, value) from error
-            time.sleep(pause)
-            pause = min(2 * pause, 10.0)
 
 
 def _unstored(error: StorageError, trial: Trial, value: float) -> StorageError:

@@ -1,65 +1,56 @@
 """Ask and tell: the one stateful object.  It knows the user's units, direction and budget; no I/O.
 
-Its state is a fold of events (plain dicts): every verb makes one and applies it, and applying the
-same events again gives the same state and the same next suggestion, bit for bit.  Fits are kept
-only by `ask` and are part of its event, so that a replay need not fit.
+Its state is a fold of events: every verb makes one and applies it, and applying the same events
+again gives the same state and the same next suggestion, bit for bit.  Fits are kept only by `ask`
+and are part of its event, so that a replay need not fit.
 """
 
 from __future__ import annotations
 
 import copy
-import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Any, Literal, overload
 
 import numpy as np
 
 from regretless._internal.arrays import Array
 from regretless._internal.blas import one_thread
-from regretless._internal.locks import in_turn
-from regretless._internal.validate import LEAST_SCALE, checked_result, whole, without_numpy
+from regretless._internal.locks import WithLock, in_turn
+from regretless._internal.validate import LEAST_SCALE, whole
 from regretless.defaults import defaults_of
 from regretless.design import Start, checked_design, checked_n0
-from regretless.engine.situation import Situation, draw
-from regretless.errors import (
-    ConfigError,
-    RegretlessError,
-    StorageError,
-    TrialError,
-    UnknownTrialError,
+from regretless.engine import saved
+from regretless.engine.events import (
+    OBJECTIVE,
+    SETTINGS_VERSION,
+    Abandoned,
+    Asked,
+    Created,
+    Event,
+    Extended,
+    Observed,
+    Outcome,
+    Told,
 )
+from regretless.engine.records import LARGEST, Records
+from regretless.engine.situation import Situation, draw
+from regretless.errors import ConfigError, RegretlessError, StorageError
 from regretless.horizon import Horizon
 from regretless.kernels import Kernel
-from regretless.model import Belief, Model, Observed, checked_model
+from regretless.model import Belief, Model, checked_model
+from regretless.model import Observed as Observation
 from regretless.policies import EIC, Policy, make_policy
-from regretless.results import Best, Decision, Landscape, Row, Trial, checked_decision, number_of
+from regretless.results import Best, Decision, Landscape, Row, Trial
 from regretless.space import Scalar, Space
 from regretless.theory import noise_ratio, omega_scale
 
 Direction = Literal["maximize", "minimize"]
-Event = dict[str, Any]
-_VERSION = 1
-_LARGEST = 10**100  # a budget or a seed; what is larger may be more than a double holds
 
 
-@dataclass(frozen=True, eq=False)
-class _Record:
-    trial: Trial  # as handed out: its params are the caller's
-    params: dict[str, Scalar]
-    x: Array
-    status: str = "pending"
-    value: float | None = None
-    sem: float | None = None
-    count: float | None = None
-
-    def again(self) -> Trial:
-        """The trial as it was asked, whatever became of the one that was handed out."""
-        return replace(self.trial, params=dict(self.params))
-
-
-class Optimizer:
+class Optimizer(WithLock):
     """Suggests what to try next so that little is lost on the way.
 
     Threads may share it, and take turns; processes share a `Study`.
@@ -78,6 +69,8 @@ class Optimizer:
                of a grid M^dim for the whole M next to budget^(1 / (2 dim)), which in many
                dimensions may be 1. Given, "auto" takes no grid
     model      a `Model`; `Model.paper()` is the paper's setting
+    defaults   the version of the library's defaults, by which an older run goes on as it began;
+               the newest one by default
     """
 
     def __init__(
@@ -96,8 +89,8 @@ class Optimizer:
         if not isinstance(space, Space):
             raise ConfigError(f"space: need a Space, got {space!r}")
         self.space = space
-        self.budget = whole("budget", budget, least=1, most=_LARGEST)
-        self.seed = whole("seed", seed, least=0, most=_LARGEST)
+        budget = whole("budget", budget, least=1, most=LARGEST)
+        self.seed = whole("seed", seed, least=0, most=LARGEST)
         self.policy = make_policy(policy)
         if direction not in ("maximize", "minimize"):
             raise ConfigError(f"direction: need 'maximize' or 'minimize', got {direction!r}")
@@ -108,16 +101,13 @@ class Optimizer:
         )
         n0 = None if n0 is None else checked_n0(n0)
         points = checked_design(space, design)
-        self._start = Start(space, Horizon(self.budget), points, n0, self.seed, self.defaults.start)
+        self._start = Start(space, Horizon(budget), points, n0, self.seed, self.defaults.start)
         self._sign = 1.0 if direction == "maximize" else -1.0
-        self._records: list[_Record] = []
-        self._waiting: dict[int, _Record] = {}  # the pending ones, by number
-        self._started = 0  # trials of the design
-        self._known: dict[bytes, dict[str, Scalar]] = {}  # points that others chose, as given
-        self._rows: list[Row] = []  # prior data, as told
+        self._records = Records(space, budget, self.policy.name)
         self._log: list[Event] = []
         self._belief = Belief.empty(self.model, space.columns, self.defaults)
-        self._proposed: tuple[Event | None, Belief] = (None, self._belief)
+        # The last proposal, and what is believed once it is applied.
+        self._proposed: tuple[Asked | None, Belief] = (None, self._belief)
         self._lock = threading.RLock()
 
     @classmethod
@@ -162,37 +152,25 @@ class Optimizer:
             return [self.ask() for _ in range(whole("n", n, least=1))]
         with self._lock:
             self.apply(self.propose())
-            return self._records[-1].trial
+            return self._records.trials[-1].trial
 
     @in_turn
     def tell(
-        self, trial: Trial | int, value: float, *, sem: float | None = None, count: float = 1
+        self,
+        trial: Trial | int,
+        value: float,
+        *,
+        sem: float | None = None,
+        count: float = 1,
+        time: datetime | None = None,
     ) -> None:
         """The result of a trial: a number, a mean of `count`, or one with its standard error.
 
-        Told again with the same value nothing happens; another value is an error.  A trial that was
-        abandoned may still be told.
+        `time` is when it was measured, with a time zone.  Told again with the same value nothing
+        happens; another value is an error.  A trial that was abandoned may still be told.
         """
-        record = self._record(trial)
-        value, sem, count = checked_result(value, sem, count)
-        if record.status == "told":
-            told = (record.value, record.sem, record.count)
-            if told == (value, sem, count):
-                return
-            before, now = _shown(*told), _shown(value, sem, count)
-            raise TrialError(
-                f"trial {record.trial.number} was told {before}, now {now}:"
-                " a result can't be changed"
-            )
-        self.apply(
-            {
-                "kind": "told",
-                "number": record.trial.number,
-                "value": value,
-                "sem": sem,
-                "count": count,
-            }
-        )
+        outcome = Outcome(value, sem, count)
+        self._apply_any(self._records.telling(trial, {OBJECTIVE: outcome}, time))
 
     @in_turn
     def observe(
@@ -202,13 +180,11 @@ class Optimizer:
         *,
         sem: float | None = None,
         count: float = 1,
+        time: datetime | None = None,
     ) -> None:
         """A result that was known before; it costs no budget."""
-        value, sem, count = checked_result(value, sem, count)
-        known = self.space.validate(params)
-        self.apply(
-            {"kind": "observed", "params": known, "value": value, "sem": sem, "count": count}
-        )
+        outcome = Outcome(value, sem, count)
+        self.apply(self._records.observing(params, {OBJECTIVE: outcome}, time))
 
     @in_turn
     def adopt(self, params: Mapping[str, Scalar], decision: Decision | None = None) -> Trial:
@@ -216,32 +192,18 @@ class Optimizer:
 
         It costs budget and is waited for like one of ours.
         """
-        given = Decision("given", self.policy.name, self.remaining, len(self._waiting))
-        self.apply(
-            {
-                "kind": "asked",
-                "number": len(self._records),
-                "params": self.space.validate(params),
-                "decision": checked_decision(given if decision is None else decision).to_json(),
-            }
-        )
-        return self._records[-1].trial
+        self.apply(self._records.adopting(params, decision))
+        return self._records.trials[-1].trial
 
     @in_turn
     def abandon(self, trial: Trial | int) -> None:
         """This result will never come: stop counting on it."""
-        record = self._record(trial)
-        if record.status == "told":
-            raise TrialError(f"trial {record.trial.number} was told already: can't be abandoned")
-        if record.status == "pending":
-            self.apply({"kind": "abandoned", "number": record.trial.number})
+        self._apply_any(self._records.abandoning(trial))
 
     @in_turn
     def extend(self, budget: int) -> None:
         """A new total budget, which may not be less than what was asked already."""
-        budget = self._checked_budget(budget)
-        if budget != self.budget:
-            self.apply({"kind": "extended", "budget": budget})
+        self._apply_any(self._records.extending(budget))
 
     # -- what is known -----------------------------------------------------------------------------
 
@@ -251,31 +213,31 @@ class Optimizer:
         return self._sign
 
     @property
+    def budget(self) -> int:
+        """Evaluations in all, as last extended."""
+        return self._records.budget
+
+    @property
     def asked(self) -> int:
-        return len(self._records)
+        return len(self._records.trials)
 
     @property
     def remaining(self) -> int:
         """Evaluations that may still be asked for."""
-        return max(0, self.budget - self.asked)
+        return self._records.remaining
 
     @property
     def trials(self) -> list[Trial]:
-        return [record.again() for record in self._records]
+        return [record.again() for record in self._records.trials]
 
     @property
     def pending(self) -> list[Trial]:
         """Asked, and neither told nor abandoned."""
-        return [record.again() for record in list(self._waiting.values())]
+        return [record.again() for record in list(self._records.waiting.values())]
 
     @property
     def observations(self) -> int:
         return len(self._belief.told)
-
-    @property
-    def events(self) -> list[Event]:
-        """Everything that happened, in order; the state is a fold of it."""
-        return list(self._log)
 
     @in_turn
     @one_thread()
@@ -288,7 +250,7 @@ class Optimizer:
         x, mean = posterior.points[row], float(situation.user(mu[row]))
         half = 1.96 * float(situation.user_sd(mu[row], sigma[row]))
         return Best(
-            params=self._params_at(x),
+            params=self._records.params_at(x),
             mean=mean,
             low=mean - half,
             high=mean + half,
@@ -315,46 +277,27 @@ class Optimizer:
     @in_turn
     def history(self) -> list[Row]:
         """Prior data and trials; `[row.flat() for row in ...]` is what pandas.DataFrame takes."""
-        own = [
-            Row(
-                r.trial.number,
-                r.status,
-                dict(r.params),
-                r.value,
-                r.sem,
-                r.count,
-                r.trial.decision,
-            )
-            for r in self._records
-        ]
-        return [*(replace(row, params=dict(row.params)) for row in self._rows), *own]
+        return self._records.history()
 
     @in_turn
     def copy(self) -> Optimizer:
         """The same state; what happens to one of them does not change the other."""
-        twin = copy.copy(self)  # whatever is inside these is frozen
-        for name in ("_records", "_waiting", "_known", "_rows", "_log"):
-            setattr(twin, name, copy.copy(getattr(self, name)))
+        twin = copy.copy(self)
+        twin._records, twin._log = self._records.copy(), self._log.copy()
         return twin
+
+    # -- as data -----------------------------------------------------------------------------------
 
     @in_turn
     def to_json(self) -> str:
         """Everything, as text: `Optimizer.from_json` gives the same next suggestion."""
-        return json.dumps(
-            self.spec() | {"events": self._log}, allow_nan=False, default=without_numpy
-        )
+        return saved.dump(Created(self.spec()), self._log)
 
     @classmethod
     def from_json(cls, text: str, *, policy: Policy | None = None) -> Optimizer:
         """The optimiser that `to_json` wrote; `policy` hands in one that has no name here."""
-        try:
-            data = json.loads(text)
-            events = data["events"]
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise StorageError(f"not the JSON of an Optimizer: {error}") from None
-        optimizer = cls.from_spec(data, policy=policy)
-        if not (isinstance(events, list) and all(isinstance(event, dict) for event in events)):
-            raise StorageError(f"not the JSON of an Optimizer: events are {events!r:.80}")
+        created, events = saved.load(text)
+        optimizer = cls.from_spec(created.settings, policy=policy)
         for event in events:
             optimizer.apply(event)
         return optimizer
@@ -362,7 +305,7 @@ class Optimizer:
     def spec(self) -> dict[str, Any]:
         """The settings, JSON-able."""
         return {
-            "version": _VERSION,
+            "version": SETTINGS_VERSION,
             "space": self.space.to_json(),
             **self._start.horizon.to_json(),  # extensions are events
             "seed": self.seed,
@@ -376,134 +319,97 @@ class Optimizer:
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], *, policy: Policy | None = None) -> Optimizer:
-        """An optimiser with these settings and no events yet."""
-        if spec.get("version") != _VERSION:
-            raise StorageError(f"version: need {_VERSION}, got {spec.get('version')!r}")
+        """An optimiser with these settings and no events yet; older releases' are read, too."""
         try:
-            return cls(
-                Space.from_json(spec["space"]),
-                spec["budget"],
-                seed=spec["seed"],
-                policy=policy or make_policy(spec["policy"]),
-                direction=spec["direction"],
-                design=spec["design"],
-                n0=spec["n0"],
-                model=Model.from_json(spec["model"]),
-                defaults=spec.get("defaults", 1),
-            )
+            return cls(**saved.arguments(spec, policy))
         except (KeyError, TypeError, AttributeError) as error:
             raise StorageError(f"settings of an Optimizer: {error!r}") from None
 
     # -- events ------------------------------------------------------------------------------------
 
+    @property
+    def events(self) -> list[Event]:
+        """Everything that happened, in order; the state is a fold of it."""
+        return list(self._log)
+
     @in_turn
     @one_thread()
-    def propose(self) -> Event:
+    def propose(self) -> Asked:
         """The event of the next ask, not yet applied.
 
         May fit the model; the event then carries the fit.
         """
         belief, x, decision = self._decide()
-        event: Event = {
-            "kind": "asked",
-            "number": len(self._records),
-            "params": self._params_at(x),
-            "decision": decision.to_json(),
-        }
-        if decision.refitted:
-            event["fit"] = belief.source
+        fit = belief.source if decision.refitted else None
+        event = self._records.asking(self._records.params_at(x), decision, fit)
         self._proposed = (event, belief)  # once applied, nothing is computed again
         return event
 
     @in_turn
     def apply(self, event: Event) -> None:
         """Fold one event into the state."""
-        kind = event.get("kind")
-        handler = _HANDLERS.get(str(kind))
-        if handler is None:
-            raise StorageError(f"event: unknown kind {kind!r}")
+        fold = _FOLDS.get(type(event))
+        if fold is None:
+            raise StorageError(f"event: need one that happens to an optimiser, got {event!r:.80}")
+        fold(self, event)
+        self._log.append(event)
+
+    def _apply_any(self, event: Event | None) -> None:
+        if event is not None:
+            self.apply(event)
+
+    def _on_asked(self, event: Asked) -> None:
+        proposed, believed = self._proposed
+        # Our own proposal, perhaps back from a journal, and nothing was told since.
+        if event != proposed or len(believed.told) != len(self._belief.told):
+            believed = self._belief if event.fit is None else self._with_fit(event.fit)
+        self._records.fold_asked(event)
+        self._belief = believed
+        self._proposed = (None, believed)
+
+    def _with_fit(self, fit: dict[str, Any]) -> Belief:
         try:
-            handler(self, event)
+            return self._belief.with_fit(fit)
         except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
             if isinstance(error, RegretlessError):
                 raise
-            raise StorageError(f"event {kind!r}: {error!r} in {event!r}") from None
-        self._log.append(event)
+            raise StorageError(f"event 'asked': fit: {error!r} in {fit!r}") from None
 
-    def _on_asked(self, event: Event) -> None:
-        if number_of(event["number"]) != len(self._records):
-            raise StorageError(
-                f"event 'asked': need number {len(self._records)}, got {event['number']!r}"
-            )
-        params = self.space.validate(event["params"])
-        x = self.space.encode(params)
-        trial = Trial(event["number"], dict(params), Decision.from_json(event["decision"]))
-        proposed, belief = self._proposed
-        # Ours, perhaps back from a journal, and nothing was told since.
-        if event == proposed and len(belief.told) == len(self._belief.told):
-            self._belief = belief
-        elif "fit" in event:
-            self._belief = self._belief.with_fit(event["fit"])
-        self._proposed = (None, self._belief)
-        self._records.append(_Record(trial, params, x))
-        self._waiting[trial.number] = self._records[-1]
-        self._started += trial.decision.reason == "design"
-        if trial.decision.reason == "given":
-            self._known.setdefault(x.tobytes(), params)
+    def _on_told(self, event: Told) -> None:
+        record, outcome = self._records.fold_told(event)
+        self._learn(record.x, outcome, blind=record.trial.decision.reason == "design")
 
-    def _on_told(self, event: Event) -> None:
-        record = self._record(event["number"])
-        if record.status == "told":
-            raise StorageError(f"event 'told': trial {event['number']} was told before")
-        blind = record.trial.decision.reason == "design"
-        value, sem, count = self._learn(record.x, event, blind)
-        self._close(replace(record, status="told", value=value, sem=sem, count=count))
+    def _on_observed(self, event: Observed) -> None:
+        self._learn(*self._records.fold_observed(event))
 
-    def _on_observed(self, event: Event) -> None:
-        params = self.space.validate(event["params"])
-        x = self.space.encode(params)
-        value, sem, count = self._learn(x, event)
-        self._known.setdefault(x.tobytes(), params)
-        self._rows.append(Row(None, "observed", params, value, sem, count, None))
+    def _learn(self, x: Array, told: Outcome, blind: bool = False) -> None:
+        variance = None if told.sem is None else told.sem**2
+        weight = max(told.count, LEAST_SCALE)
+        self._belief = self._belief.learn(
+            Observation(x, self._sign * told.value, weight, variance, blind)
+        )
 
-    def _on_abandoned(self, event: Event) -> None:
-        record = self._record(event["number"])
-        if record.status == "told":
-            raise StorageError(f"event 'abandoned': trial {event['number']} was told before")
-        self._close(replace(record, status="abandoned"))
-
-    def _close(self, record: _Record) -> None:
-        self._records[record.trial.number] = record
-        self._waiting.pop(record.trial.number, None)
-
-    def _on_extended(self, event: Event) -> None:
-        self.budget = self._checked_budget(event["budget"])
-
-    def _checked_budget(self, budget: object) -> int:
-        return whole("budget", budget, least=max(1, len(self._records)), most=_LARGEST)
-
-    def _learn(
-        self, x: Array, event: Event, blind: bool = False
-    ) -> tuple[float, float | None, float]:
-        value, sem, count = checked_result(event["value"], event["sem"], event["count"])
-        variance = None if sem is None else sem**2
-        told = Observed(x, self._sign * value, max(count, LEAST_SCALE), variance, blind)
-        self._belief = self._belief.learn(told)
-        return value, sem, count
+    def _take_proposal_of(self, twin: Optimizer) -> None:
+        """What a copy has computed for its last proposal need not be computed here again."""
+        self._proposed = twin._proposed
 
     # -- deciding ----------------------------------------------------------------------------------
 
     def _decide(self) -> tuple[Belief, Array, Decision]:
         """The next point and its reasons, and what is believed with the fit made for it, if any."""
-        rng = np.random.default_rng([self.seed, len(self._records)])
-        plain = Decision("design", self.policy.name, self.remaining, len(self._waiting))
+        rng = np.random.default_rng([self.seed, len(self._records.trials)])
+        plain = Decision("design", self.policy.name, self.remaining, len(self._records.waiting))
         # Prior data count towards a start of ours; points that the user listed are tried anyway.
         start = self._start
-        begun = self._started + (0 if start.listed else len(self._known))
-        # A blind look near the end has nothing left to pay for it.
-        longer = self._blind and self.remaining >= start.longest
+        begun = self._records.started + (0 if start.listed else len(self._records.known))
+        fitted = self._belief.fitted
+        sees_noise = (
+            fitted is not None and fitted.ok and fitted.hyper.lam2 >= start.rules.blind_noise
+        )
+        # Near the end too few evaluations are left to make up for more points of the start.
+        longer = sees_noise and self.remaining >= start.longest
         if self.remaining and begun < (start.longest if longer else start.size):
-            first = self._next_of_start()
+            first = self._records.next_of_start(start)
             if first is not None:
                 return self._belief, first, plain
         if not self._belief.told:  # nothing to learn from yet
@@ -515,15 +421,6 @@ class Optimizer:
         x, decision = situation.decide(replace(plain, refitted=refitted))
         return situation.belief, x, decision
 
-    def _next_of_start(self) -> Array | None:
-        """The first point of the start that is neither asked for nor known; None: there is none."""
-        taken: set[bytes] = set()
-        if self._known and not self._start.listed:  # a list is tried in full
-            taken = self._known.keys() | {record.x.tobytes() for record in self._records}
-        # Those before were asked for or known, if nobody else chose points of a start.
-        left = self._start.points[self._started :]
-        return next((x for x in left if x.tobytes() not in taken), None)
-
     def _situation(
         self, belief: Belief | None = None, rng: np.random.Generator | None = None
     ) -> Situation:
@@ -534,50 +431,12 @@ class Optimizer:
             policy=self.policy,
             space=self.space,
             belief=current,
-            waiting=tuple(record.x for record in self._waiting.values()),
-            horizon=Horizon(self.budget, len(self._records)),
+            waiting=tuple(record.x for record in self._records.waiting.values()),
+            horizon=self._records.horizon,
             sign=self._sign,
-            rng=rng or np.random.default_rng([self.seed, len(self._records)]),
+            rng=rng or np.random.default_rng([self.seed, self.asked]),
             defaults=self.defaults,
         )
-
-    # -- small things ------------------------------------------------------------------------------
-
-    def _params_at(self, x: Array) -> dict[str, Scalar]:
-        """As they were given, if somebody did: decoded numbers may differ in last digits."""
-        given = self._known.get(x.tobytes())
-        return self.space.decode(x) if given is None else dict(given)
-
-    def _handed_out(self, number: int) -> Trial:
-        """The very object, which its owner may change and still tell."""
-        return self._records[number].trial
-
-    def _record(self, trial: Trial | int) -> _Record:
-        number = number_of(trial)
-        if not 0 <= number < len(self._records):
-            raise UnknownTrialError(f"trial {number} was never asked ({len(self._records)} were)")
-        record = self._records[number]
-        # Our own trial's dict may have been changed by whoever got it.
-        given = trial if isinstance(trial, Trial) else record.trial
-        if given is not record.trial and given.params != record.params:
-            asked = f"{record.params}, not {given.params}"
-            raise UnknownTrialError(f"trial {number} is of another optimiser: here it was {asked}")
-        return record
-
-    @property
-    def _blind(self) -> bool:
-        fitted = self._belief.fitted
-        return (
-            fitted is not None
-            and fitted.ok
-            and fitted.hyper.lam2 >= self.defaults.start.blind_noise
-        )
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.RLock())
 
     def __repr__(self) -> str:
         return (
@@ -591,15 +450,10 @@ class Optimizer:
             yield self.ask()
 
 
-_HANDLERS = {
-    "asked": Optimizer._on_asked,
-    "told": Optimizer._on_told,
-    "observed": Optimizer._on_observed,
-    "abandoned": Optimizer._on_abandoned,
-    "extended": Optimizer._on_extended,
+_FOLDS: dict[type, Callable[[Optimizer, Any], None]] = {
+    Asked: Optimizer._on_asked,
+    Told: Optimizer._on_told,
+    Observed: Optimizer._on_observed,
+    Abandoned: lambda optimizer, event: optimizer._records.fold_abandoned(event),
+    Extended: lambda optimizer, event: optimizer._records.fold_extended(event),
 }
-
-
-def _shown(value: float | None, sem: float | None, count: float | None) -> str:
-    error = "" if sem is None else f" (sem {sem!r})"
-    return f"{value!r}{error}{'' if count == 1 else f' (a mean of {count:g})'}"

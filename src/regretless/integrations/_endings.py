@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from regretless._internal.validate import LARGEST
 from regretless.defaults import TailRules
-from regretless.engine import Optimizer
+from regretless.engine import Abandoned, Asked, Extended, Optimizer
 from regretless.model import Scaling
 from regretless.results import Trial
 from regretless.space import Scalar
@@ -152,8 +153,10 @@ class Endings:
         before = self._optimizer
         optimizer = Optimizer.from_spec(before.spec(), policy=before.policy)
         for event in before.events:
-            if event["kind"] in ("asked", "extended", "abandoned"):
-                optimizer.apply({name: event[name] for name in event if name != "fit"})
+            if isinstance(event, Asked):
+                optimizer.apply(replace(event, fit=None))
+            elif isinstance(event, Extended | Abandoned):
+                optimizer.apply(event)
         for ending in endings:
             self._tell(optimizer, ending)
         return optimizer

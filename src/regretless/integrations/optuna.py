@@ -265,7 +265,7 @@ class _Fold:
         fixed = self._internal(trial.system_attrs.get("fixed_params", {}))
         asked = None
         if fixed:  # enqueued with some of its parameters
-            asked = self._adopt(self.optimizer.propose()["params"] | fixed, None)
+            asked = self._adopt(self.optimizer.propose().params | fixed, None)
         self.asked[trial.number] = asked or self.optimizer.ask()
         return self.asked[trial.number]
 

@@ -12,11 +12,11 @@ import regretless
 from regretless.errors import StorageError
 from regretless.results import Decision, Row, Trial
 from regretless.service import schema
+from regretless.service.open_studies import OpenStudies, OpenStudy
 from regretless.service.problems import Json
-from regretless.service.rooms import Room, Rooms
 from regretless.service.schema import After, AfterTrial, Key, Limit, Name, Number, ProblemOut
 from regretless.space import Space
-from regretless.studies.study import Snapshot, Study
+from regretless.studies import Snapshot, Study
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {
@@ -30,138 +30,137 @@ router = APIRouter(prefix="/api/studies", tags=["studies"], responses=PROBLEMS)
 checks = APIRouter(tags=["service"], responses=PROBLEMS)
 
 
-def _rooms(request: Request) -> Rooms:
-    rooms: Rooms = request.app.state.rooms
-    return rooms
+def _studies(request: Request) -> OpenStudies:
+    studies: OpenStudies = request.app.state.studies
+    return studies
 
 
-async def _room(name: Name, rooms: AllRooms) -> Room:
-    return await rooms.room(name)
+async def _study(name: Name, studies: All) -> OpenStudy:
+    return await studies.study(name)
 
 
-AllRooms = Annotated[Rooms, Depends(_rooms)]
-ThisRoom = Annotated[Room, Depends(_room)]
+All = Annotated[OpenStudies, Depends(_studies)]
+This = Annotated[OpenStudy, Depends(_study)]
 
 # --- all studies ----------------------------------------------------------------------------------
 
 
 @router.get("")
-async def list_studies(rooms: AllRooms) -> list[schema.Summary]:
+async def list_studies(studies: All) -> list[schema.Summary]:
     """Every study of the storage, by name."""
-    return await rooms.summaries()
+    return await studies.summaries()
 
 
 @router.post("", status_code=HTTPStatus.CREATED)
-async def create_study(new: schema.NewStudy, rooms: AllRooms, response: Response) -> schema.Summary:
+async def create_study(new: schema.NewStudy, studies: All, response: Response) -> schema.Summary:
     """Create a study; the same settings again are fine (200), other ones are an error."""
     settings = new.model_dump(exclude={"name", "space"}, exclude_none=True)
     settings["space"] = Space.from_json(new.space.model_dump(exclude_unset=True))
-    if not await rooms.create(new.name, settings):
+    if not await studies.create(new.name, settings):
         response.status_code = HTTPStatus.OK
-    room = await rooms.room(new.name)
-    return await room.look(schema.Summary.of)
+    this = await studies.study(new.name)
+    return await this.read(schema.Summary.of)
 
 
 # --- one study ------------------------------------------------------------------------------------
 
 
 @router.get("/{name}")
-async def get_study(room: ThisRoom) -> schema.Detail:
+async def get_study(this: This) -> schema.Detail:
     """The settings, where it stands, the best point, and what is pending."""
-    return await room.look(schema.Detail.of)
+    return await this.read(schema.Detail.of)
 
 
 @router.post("/{name}/ask")
 async def ask(
-    room: ThisRoom, wish: schema.Ask | None = None, key: Key = None
+    this: This, wish: schema.Ask | None = None, key: Key = None
 ) -> schema.TrialOut | list[schema.TrialOut]:
     """What to try next: a trial, or with `n` a list of them.
 
     Asked again with the same Idempotency-Key, it is the same trial.
     """
     wish = wish or schema.Ask()
-    trials = await room.ask(wish.n or 1, key=key, within_budget=wish.within_budget)
+    trials = await this.ask(wish.n or 1, key=key, within_budget=wish.within_budget)
     answers = [schema.TrialOut.of(trial) for trial in trials]
     return answers[0] if wish.n is None else answers
 
 
 @router.post("/{name}/trials/{number}/tell", status_code=NO_CONTENT)
-async def tell(room: ThisRoom, number: Number, result: schema.Told, key: Key = None) -> None:
+async def tell(this: This, number: Number, result: schema.Told, key: Key = None) -> None:
     """The result of a trial; on disk when this answers.
 
     Told again with the same value nothing happens, with or without a key; another value is an
     error.
     """
-    told = result.model_dump(exclude={"params"})
-    await room.do(room.study.tell, _named(number, result.params), **told, key=key)
+    await this.do(this.study.tell, _named(number, result.params), **result.measured(), key=key)
 
 
 @router.post("/{name}/trials/{number}/abandon", status_code=NO_CONTENT)
 async def abandon(
-    room: ThisRoom, number: Number, which: schema.Abandon | None = None, key: Key = None
+    this: This, number: Number, which: schema.Abandon | None = None, key: Key = None
 ) -> None:
     """A result that will never come (should it come, tell it all the same)."""
     trial = _named(number, None if which is None else which.params)
-    await room.do(room.study.abandon, trial, key=key)
+    await this.do(this.study.abandon, trial, key=key)
 
 
 @router.post("/{name}/abandon")
-async def abandon_older_than(room: ThisRoom, limit: schema.OlderThan) -> schema.Abandoned:
+async def abandon_older_than(this: This, limit: schema.OlderThan) -> schema.Abandoned:
     """Abandon what has been pending for longer."""
-    gone = await room.do(room.study.abandon_older_than, limit.older_than)
+    gone = await this.do(this.study.abandon_older_than, limit.older_than)
     return schema.Abandoned(numbers=[trial.number for trial in gone])
 
 
 @router.post("/{name}/adopt")
-async def adopt(room: ThisRoom, chosen: schema.Adoption, key: Key = None) -> schema.TrialOut:
+async def adopt(this: This, chosen: schema.Adoption, key: Key = None) -> schema.TrialOut:
     """A trial that was chosen elsewhere; it costs budget, and its result is waited for.
 
     With the same key, only once.
     """
-    return schema.TrialOut.of(await room.do(room.study.adopt, chosen.params, key=key))
+    return schema.TrialOut.of(await this.do(this.study.adopt, chosen.params, key=key))
 
 
 @router.post("/{name}/observe", status_code=NO_CONTENT)
-async def observe(room: ThisRoom, known: schema.Observation, key: Key = None) -> None:
+async def observe(this: This, known: schema.Observation, key: Key = None) -> None:
     """A result that was known before; it costs no budget. With the same key, only once."""
-    await room.do(room.study.observe, **known.model_dump(), key=key)
+    await this.do(this.study.observe, known.params, **known.measured(), key=key)
 
 
 @router.post("/{name}/extend", status_code=NO_CONTENT)
-async def extend(room: ThisRoom, extension: schema.Extension, key: Key = None) -> None:
+async def extend(this: This, extension: schema.Extension, key: Key = None) -> None:
     """A new total budget. With the same key, only once, also if it was extended since."""
-    await room.do(room.study.extend, extension.budget, key=key)
+    await this.do(this.study.extend, extension.budget, key=key)
 
 
 @router.get("/{name}/best")
-async def best(room: ThisRoom) -> schema.BestOut:
+async def best(this: This) -> schema.BestOut:
     """The visited point with the best posterior mean, not the luckiest draw."""
-    return await room.look(_best)
+    return await this.read(_best)
 
 
 @router.get("/{name}/trials")
-async def trials(room: ThisRoom, after: AfterTrial = -1, limit: Limit = 100) -> list[schema.RowOut]:
+async def trials(this: This, after: AfterTrial = -1, limit: Limit = 100) -> list[schema.RowOut]:
     """Trials in order; for the next page, `after` is the number of the last one."""
-    return await room.do(_rows, room.study, lambda row: row.number is not None, after + 1, limit)
+    return await this.do(_rows, this.study, lambda row: row.number is not None, after + 1, limit)
 
 
 @router.get("/{name}/observations")
-async def observations(room: ThisRoom, after: After = 0, limit: Limit = 100) -> list[schema.RowOut]:
+async def observations(this: This, after: After = 0, limit: Limit = 100) -> list[schema.RowOut]:
     """What was known before, in order; for the next page, `after` is how many you have."""
-    return await room.do(_rows, room.study, lambda row: row.number is None, after, limit)
+    return await this.do(_rows, this.study, lambda row: row.number is None, after, limit)
 
 
 @router.get("/{name}/events")
-async def events(room: ThisRoom, after: After = 0, limit: Limit = 100) -> list[schema.EventOut]:
+async def events(this: This, after: After = 0, limit: Limit = 100) -> list[schema.EventOut]:
     """The log itself; for the next page, `after` is the `seq` of the last one."""
-    found = await room.do(room.study.events, after, limit)
+    found = await this.do(this.study.events, after, limit)
     return [schema.EventOut.of(event) for event in found]
 
 
 @router.get("/{name}/panels", response_class=Json, responses={304: {"description": "No news."}})
-async def panels(room: ThisRoom, request: Request) -> Response:
+async def panels(this: This, request: Request) -> Response:
     """What the page shows; the ETag names the last event."""
-    tag, answer = await room.look(_page_data)
+    tag, answer = await this.read(_page_data)
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
@@ -208,10 +207,10 @@ async def healthy() -> schema.Health:
 
 
 @checks.get("/readyz")
-async def ready(rooms: AllRooms) -> schema.Health:
+async def ready(studies: All) -> schema.Health:
     """The process and its storage answer; 503 if the storage does not."""
     try:
-        await rooms.do(rooms.journal.last_seq, "ready?")
+        await studies.do(studies.journal.last_seq, "ready?")
     except StorageError:  # this endpoint needs no token, so it must not show the storage's name
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "the storage is away") from None
     return schema.Health(version=regretless.__version__)

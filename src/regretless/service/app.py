@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import regretless
-from regretless.errors import ConfigError, MissingExtraError
+from regretless.errors import ConfigError, CorruptJournalError, MissingExtraError
 
 try:
     import uvicorn
@@ -21,14 +21,13 @@ try:
     from regretless.service import api, problems, reference
     from regretless.service.guard import Guard
     from regretless.service.metrics import Measured, Metrics
-    from regretless.service.rooms import Rooms
+    from regretless.service.open_studies import OpenStudies
 except ModuleNotFoundError as error:
     if (error.name or "").startswith("regretless"):
         raise
     raise MissingExtraError("serve", error.name or "fastapi") from error
 
 from regretless.service.auth import Tokens, is_loopback
-from regretless.studies.database import CorruptJournalError
 from regretless.studies.journal import Journal
 
 STATIC = Path(__file__).parent / "static"
@@ -61,8 +60,8 @@ def create_app(
         generate_unique_id_function=lambda route: route.name,
         lifespan=life,
     )
-    rooms = app.state.rooms = Rooms(journal)
-    metrics = Metrics(rooms)
+    studies = app.state.studies = OpenStudies(journal)
+    metrics = Metrics(studies)
     problems.install(app)
     app.add_exception_handler(CorruptJournalError, _reopen)
     app.include_router(api.router)
@@ -95,7 +94,7 @@ def serve(storage: str, host: str, port: int, tokens: Tokens, insecure: bool) ->
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
         # Whoever started us may be waiting for this line in a pipe.
-        print(f"serving {app.state.rooms.journal.label} at {_address(listening)}", flush=True)
+        print(f"serving {app.state.studies.journal.label} at {_address(listening)}", flush=True)
         uvicorn.Server(config).run(sockets=[listening])
 
 
@@ -140,6 +139,6 @@ def _describe_tokens(app: FastAPI) -> None:
 
 
 async def _reopen(request: Request, error: Exception) -> Response:
-    """What we know of the study may be what is wrong: a backup was restored below us."""
-    request.app.state.rooms.forget(request.path_params.get("name"))
+    """Read the study again next time: if a backup was restored, what is in memory is wrong."""
+    request.app.state.studies.forget(request.path_params.get("name"))
     return await problems.answer(request, error)

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regretless.service.rooms import Rooms
+from regretless.service.open_studies import OpenStudies
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 METHODS = {"GET", "HEAD", "POST"}
@@ -25,7 +25,7 @@ METHODS = {"GET", "HEAD", "POST"}
 class Metrics:
     """Requests by route, method and status, how long they took, and the asks under way."""
 
-    def __init__(self, rooms: Rooms) -> None:
+    def __init__(self, studies: OpenStudies) -> None:
         self._registry = CollectorRegistry()
         self.requests = Counter(
             "regretless_http_requests",
@@ -43,7 +43,7 @@ class Metrics:
         asking = Gauge(
             "regretless_asks_in_progress", "Asks under way or waiting.", registry=self._registry
         )
-        asking.set_function(lambda: rooms.asking)
+        asking.set_function(lambda: studies.asking)
 
     async def page(self, request: Request) -> Response:
         return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)

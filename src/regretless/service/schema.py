@@ -23,12 +23,12 @@ from pydantic import (
     model_validator,
 )
 
-from regretless._internal.validate import MAX_SAFE, fits_a_path
+from regretless._internal.validate import MAX_NAME, MAX_SAFE, fits_a_path, time_from_iso
 from regretless.ledger import Ledger
 from regretless.policies import POLICIES
 from regretless.results import Best, Row, Trial
 from regretless.studies import Snapshot, counts, decision_json, trial_json
-from regretless.studies.journal import MAX_NAME, Event, StudyInfo
+from regretless.studies.journal import StoredEvent, StudyInfo
 
 MAX_BUDGET = 1_000_000
 MAX_BATCH = 100
@@ -133,6 +133,15 @@ class Result(_Request):
     value: Annotated[float, Strict(), Field(description="what came out")]
     sem: Annotated[float | None, Strict(), Field(description="its standard error")] = None
     count: Annotated[float, Strict(), Field(description="it is a mean of so many")] = 1
+    time: Annotated[
+        StrictStr | None,
+        Field(max_length=100, description="when it was measured: ISO 8601 with a time zone"),
+    ] = None
+
+    def measured(self) -> dict[str, Any]:
+        """For the verbs of a study."""
+        numbers = {"value": self.value, "sem": self.sem, "count": self.count}
+        return {**numbers, "time": time_from_iso(self.time)}
 
 
 class Told(Result):
@@ -181,6 +190,7 @@ class RowOut(BaseModel):
     value: float | None
     sem: float | None
     count: float | None
+    time: Annotated[datetime | None, Field(description="of the result")]
     asked_at: datetime | None
     decision: dict[str, Any] | None
 
@@ -264,11 +274,12 @@ class EventOut(BaseModel):
     seq: int
     time: datetime
     kind: str
+    version: Annotated[int, Field(description="of the body")]
     body: dict[str, Any]
 
     @classmethod
-    def of(cls, event: Event) -> Self:
-        return cls(seq=event.seq, time=event.time, kind=event.kind, body=event.body)
+    def of(cls, stored: StoredEvent) -> Self:
+        return cls(**{name: getattr(stored, name) for name in cls.model_fields})
 
 
 class Abandoned(BaseModel):

@@ -39,12 +39,6 @@ EVENTS = sa.Table(
 HEADER = {"study": "", "seq": 0, "kind": "journal", "version": SCHEMA_VERSION, "key": "journal"}
 
 
-class CorruptJournalError(StorageError):
-    """What is there is not a journal that this release can read; the message says where."""
-
-    http_status = 500
-
-
 class Backend(Protocol):
     """What differs between the two databases."""
 

@@ -1,4 +1,4 @@
-"""A process that forks: its child must find no study in the middle of something."""
+"""Forked processes: no fork may happen while a study changes its state or uses its journal."""
 
 from __future__ import annotations
 
@@ -23,16 +23,19 @@ def follow(study: Study) -> None:
 
 @cache
 def mind() -> None:
-    """Once the journal is imported: of what is done before a fork the last registered comes first,
-    and its connections are to be closed after nobody uses them any more."""
+    """Register the functions below; call it after the journal was imported.
+
+    Before a fork, the function that was registered last runs first. So the studies stop using their
+    connections before the journal closes these.
+    """
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=_hold, after_in_parent=_let_go, after_in_child=_start_afresh)
 
 
 def _hold() -> None:
-    """Let no state be caught by a fork half folded, and no import half done."""
+    """Wait until no study is in use and no import is under way, and keep it so."""
     for name in ("scipy.optimize", "scipy.spatial.distance", "scipy.special"):
-        if name in sys.modules:  # perhaps by another thread just now: the child would wait for ever
+        if name in sys.modules:  # perhaps half imported by a thread that the child will not have
             import_module(name)
     _held.extend(_studies)
     for study in _held:

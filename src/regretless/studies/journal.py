@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import json
 import os
-import time
 import uuid
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
 from math import isfinite
@@ -26,16 +25,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from regretless.errors import ConfigError, DataError, MissingExtraError, StorageError
+from regretless._internal.retry import Patience
+from regretless._internal.validate import check_name
+from regretless.errors import (
+    CorruptJournalError,
+    DataError,
+    MissingExtraError,
+    StaleError,
+    StorageError,
+)
 from regretless.studies.database import (
     ATTEMPTS,
     EVENTS,
     HEADER,
     SCHEMA_VERSION,
     Backend,
-    CorruptJournalError,
     has_table,
-    now,
 )
 from regretless.studies.storage import backend_of
 
@@ -46,13 +51,11 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("studies", "sqlalchemy") from error
 
-__all__ = ["CorruptJournalError", "Event", "Journal", "StaleError", "StudyInfo"]
+__all__ = ["Journal", "StoredEvent", "StudyInfo"]
 
-EVENT_VERSION = 1  # the newest form of a body; every older one stays readable
 MAX_BODY = 4 * 2**20  # characters of JSON; a decision takes about a thousand
-MAX_NAME = 200
 
-# Built once: that takes as long as to run them.
+# Built once, because building a statement takes as long as running it.
 _STUDY = EVENTS.c.study == sa.bindparam("study")
 _LAST = sa.select(sa.func.max(EVENTS.c.seq)).where(_STUDY)
 _KEY = sa.select(EVENTS).where(_STUDY, EVENTS.c.key == sa.bindparam("key"))
@@ -61,18 +64,15 @@ _TAIL = _TAIL.order_by(EVENTS.c.seq)
 _INSERT = sa.insert(EVENTS)
 
 T = TypeVar("T")
-Check = Callable[[list["Event"]], None]
-
-
-class StaleError(StorageError):
-    """Somebody else wrote in the meantime: read the new events and decide again."""
-
-    http_status = 409
+Check = Callable[[list["StoredEvent"]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """One line of the log. `time` is the writer's clock; the order is that of `seq`."""
+class StoredEvent:
+    """One line of the log. `time` is the writer's clock; the order is that of `seq`.
+
+    The body is what `version` of this `kind` has in it, see `engine.read`.
+    """
 
     study: str
     seq: int
@@ -81,6 +81,7 @@ class Event:
     version: int
     body: dict[str, Any]
     key: str
+    row: tuple[Any, ...] = field(default=(), repr=False, compare=False)  # as in the table
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +153,15 @@ class Journal:
         kind: str,
         body: dict[str, Any],
         *,
+        version: int = 1,
         key: str | None = None,
         expected_seq: int | None = None,
-    ) -> Event:
+    ) -> StoredEvent:
         """Add an event and return it once it is on disk.
 
-        A `key` that the study already has returns the event first stored with it, whatever its
-        body: compare if it matters. With `expected_seq` the event gets that number, or StaleError.
+        `version` is that of the body. A `key` that the study already has returns the event first
+        stored with it, whatever its body: compare if it matters. With `expected_seq` the event gets
+        that number, or StaleError.
         """
 
         def guard(conn: sa.Connection, last: int) -> None:
@@ -168,7 +171,7 @@ class Journal:
                     f"but {last + 1} is"
                 )
 
-        return self._append(study, kind, body, key, guard)
+        return self._append(study, (kind, version, body), key, guard)
 
     def append_if(
         self,
@@ -177,9 +180,10 @@ class Journal:
         body: dict[str, Any],
         check: Check,
         *,
-        after: int | Event,
+        after: int | StoredEvent,
+        version: int = 1,
         key: str | None = None,
-    ) -> Event:
+    ) -> StoredEvent:
         """Add an event unless `check` objects to what others wrote since event `after`.
 
         `check` gets these events while nobody else can write, and raises to refuse; no event may
@@ -190,29 +194,26 @@ class Journal:
         def guard(conn: sa.Connection, last: int) -> None:
             check(self._tail(conn, study, after))
 
-        return self._append(study, kind, body, key, guard)
+        return self._append(study, (kind, version, body), key, guard)
 
-    @staticmethod
-    def check_key(key: str) -> None:
-        """Refuse now what `append` would refuse."""
-        _check_name("key", key)
-
-    def read(self, study: str, after: int | Event = 0, limit: int | None = None) -> list[Event]:
+    def read(
+        self, study: str, after: int | StoredEvent = 0, limit: int | None = None
+    ) -> list[StoredEvent]:
         """The events after `after`, in order; a gap in the numbers is an error.
 
-        With an Event and not only its number it must still be that very one.
+        With a StoredEvent and not only its number it must still be that very one.
         """
-        _check_name("study", study)
+        check_name("study", study)
         return self._run(lambda conn: self._tail(conn, study, after, limit))
 
     def last_seq(self, study: str) -> int:
         """The number of the study's last event; 0 if it has none."""
-        _check_name("study", study)
+        check_name("study", study)
         return self._run(lambda conn: self._last(conn, study))
 
     def studies(self) -> list[StudyInfo]:
         """Every study, by name."""
-        # From the primary key and two rows a study: a page that lists them asks every few seconds.
+        # Reads two rows for each study, by the primary key: a page asks for this every few seconds.
         name, seq = EVENTS.c.study, EVENTS.c.seq
         range_of = sa.select(name, sa.func.min(seq).label("low"), sa.func.max(seq).label("high"))
         ends = range_of.where(name != "").group_by(name).subquery()
@@ -230,10 +231,10 @@ class Journal:
         return sorted(infos, key=lambda info: info.name)
 
     def turn(self, study: str) -> AbstractContextManager[None]:
-        """Wait until no other process is in its turn of this study, but not for ever.
+        """A context in which other processes wait with their own; the wait has an end.
 
-        For those who compute before they append: of several at once, all but the first would
-        compute in vain. It spares work and guards nothing; that is what `append_if` does.
+        For callers who compute before they append: of several at once, only the first could use
+        what it computed. This saves work, and guards nothing: `append_if` does that.
         """
         return self._backend.turn(self._engine, study)
 
@@ -247,9 +248,8 @@ class Journal:
         """Do `work` in a transaction, again if a pooled connection has died or all were busy."""
         if self._closed:
             raise StorageError(f"{self.label}: the journal is closed")
-        attempt = 0
+        patience = Patience(first=0.04, factor=4.0, tries=ATTEMPTS - 1)
         while True:
-            attempt += 1
             try:
                 with self._engine.connect() as conn:
                     result = work(conn)
@@ -258,9 +258,8 @@ class Journal:
             except PoolTimeoutError as error:
                 raise StorageError(f"{self.label}: too many threads at once: {error}") from error
             except DBAPIError as error:
-                if attempt == ATTEMPTS or not self._backend.is_transient(error):
+                if not (self._backend.is_transient(error) and patience.pause()):
                     raise self._backend.explain(error) from error
-                time.sleep(0.01 * 4**attempt)
 
     def _recognise(self, conn: sa.Connection, create: bool) -> None:
         """Check that the table is a journal that we can read; make it where there is none."""
@@ -286,29 +285,30 @@ class Journal:
     def _append(
         self,
         study: str,
-        kind: str,
-        body: dict[str, Any],
+        written: tuple[str, int, dict[str, Any]],
         key: str | None,
         guard: Callable[[sa.Connection, int], None],
-    ) -> Event:
+    ) -> StoredEvent:
         if self._read_only:
             raise StorageError(f"{self.label}: opened read-only: nothing can be appended")
-        _check_name("study", study)
-        _check_name("kind", kind)
-        if key is not None:
-            self.check_key(key)
-        text = _dump(kind, body)
-        name = key or uuid.uuid4().hex
+        kind, version, body = written
+        check_name("study", study)
+        check_name("kind", kind)
+        name = uuid.uuid4().hex if key is None else key
+        check_name("key", name)
+        text, same = _dump(kind, body)
 
-        def work(conn: sa.Connection) -> Event:
+        def work(conn: sa.Connection) -> StoredEvent:
             self._backend.lock(conn, study)
             if known := conn.execute(_KEY, {"study": study, "key": name}).first():
                 return self._event(known)
             last = self._last(conn, study)
             guard(conn, last)
-            row = (study, last + 1, now(), kind, EVENT_VERSION, text, name)
+            now = datetime.now(UTC)
+            when = now.isoformat(timespec="microseconds")
+            row = (study, last + 1, when, kind, version, text, name)
             conn.execute(_INSERT, dict(zip(EVENTS.c.keys(), row, strict=True)))
-            return self._event(row)
+            return StoredEvent(study, last + 1, now, kind, version, same, name, row)
 
         return self._run(work)
 
@@ -316,8 +316,8 @@ class Journal:
         return conn.execute(_LAST, {"study": study}).scalar() or 0
 
     def _tail(
-        self, conn: sa.Connection, study: str, after: int | Event, limit: int | None = None
-    ) -> list[Event]:
+        self, conn: sa.Connection, study: str, after: int | StoredEvent, limit: int | None = None
+    ) -> list[StoredEvent]:
         """The events after `after`.
 
         Event `after` is fetched as well: if it is gone or another one, somebody restored an older
@@ -332,23 +332,19 @@ class Journal:
         for seq, row in zip(count(max(start, 1)), rows, strict=False):
             if row.seq != seq:
                 raise self.corrupt(study, seq, f"missing; the next one is {row.seq}")
-        if isinstance(after, Event) and self._event(rows[0]) != after:
+        if isinstance(after, StoredEvent) and tuple(rows[0]) != after.row:
             raise self.corrupt(study, start, "not the one that was read before")
         return [self._event(row) for row in rows[known:]]
 
-    def _event(self, row: Sequence[Any]) -> Event:
+    def _event(self, row: Sequence[Any]) -> StoredEvent:
         study, seq, when, kind, version, body, key = row
-        if not isinstance(version, int) or not 1 <= version <= EVENT_VERSION:
-            raise self.corrupt(
-                study,
-                seq,
-                f"version {version!r} of {kind!r}; this release of regretless reads up to "
-                f"version {EVENT_VERSION}: upgrade it",
-            )
+        if not isinstance(version, int) or version < 1:
+            raise self.corrupt(study, seq, f"{kind!r} is not valid: version {version!r}")
         try:
-            return Event(study, seq, _time(when), kind, version, _load(body), key)
+            time, fields = _time(when), _load(body)
         except (TypeError, ValueError, RecursionError) as error:
             raise self.corrupt(study, seq, f"{kind!r} is not valid: {error}") from error
+        return StoredEvent(study, seq, time, kind, version, fields, key, tuple(row))
 
 
 # -- values -----------------------------------------------------------------------------------
@@ -361,23 +357,18 @@ def _time(text: str) -> datetime:
     return when.astimezone(UTC)
 
 
-def _check_name(what: str, name: object) -> None:
-    if not (isinstance(name, str) and 0 < len(name) <= MAX_NAME and name.isprintable()):
-        shown = repr(name[:50] if isinstance(name, str) else name)
-        raise ConfigError(f"{what}: need 1 to {MAX_NAME} printable characters, got {shown}")
-
-
-def _dump(kind: str, body: dict[str, Any]) -> str:
+def _dump(kind: str, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The body as text, and as it will be read again."""
     try:
         text = _ENCODER.encode(body)
-        same = _load(text) == body
+        again = _load(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise DataError(f"the body of {kind!r} cannot be JSON: {error}") from error
-    if not same:
+    if again != body:
         raise DataError(f"the body of {kind!r} would not return from JSON as it is: {body!r:.200}")
     if len(text) > MAX_BODY:
         raise DataError(f"the body of {kind!r} has {len(text)} characters; at most {MAX_BODY}")
-    return text
+    return text, again
 
 
 def _load(text: str) -> dict[str, Any]:

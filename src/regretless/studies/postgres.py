@@ -11,13 +11,12 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from regretless.errors import MissingExtraError, StorageError
+from regretless.errors import CorruptJournalError, MissingExtraError, StorageError
 from regretless.studies.database import (
     ATTEMPTS,
     TURN_SECONDS,
     TURNS,
     WAIT_SECONDS,
-    CorruptJournalError,
     create_table,
     has_table,
 )
@@ -29,7 +28,7 @@ class Postgres:
             "application_name": "regretless",
             "client_encoding": "utf8",
             "connect_timeout": "10",
-            "tcp_user_timeout": "30000",  # ms; else a server that vanished hangs us for hours
+            "tcp_user_timeout": "30000",  # ms; else a call to a vanished server takes hours
         }
         self.url = url.set(drivername="postgresql+psycopg").update_query_dict(
             defaults | dict(url.query)
@@ -37,7 +36,9 @@ class Postgres:
         host = url.host or url.query.get("host", "local socket")
         port = f":{url.port}" if url.port else ""
         self.label = f"PostgreSQL database {url.database!r} at {host}{port}"
-        self._seats = [object()] * TURNS  # taken and put back in one step each: no lock to fork
+        self._seats = [
+            object()
+        ] * TURNS  # pop and append need no lock, so no fork can copy a locked one
 
     def prepare(self, create: bool) -> None:
         """Nothing to look at: the server answers for itself."""
@@ -67,7 +68,7 @@ class Postgres:
         """Nothing to do."""
 
     def lock(self, conn: sa.Connection, study: str) -> None:
-        # Be durable even where the server's default is not.
+        # A commit has to wait for the disk, even where the server's default says otherwise.
         conn.execute(
             sa.text(
                 "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit')"
@@ -80,7 +81,7 @@ class Postgres:
     def turn(self, engine: sa.Engine, study: str) -> Iterator[None]:
         conn = None
         seat = None
-        # Without a turn we go ahead all the same; a server that is away is noticed by the append.
+        # Without a turn the caller goes ahead all the same; the append finds a server that is away.
         with suppress(DBAPIError, PoolTimeoutError, IndexError):
             seat = self._seats.pop()
             conn = engine.connect()
@@ -89,14 +90,16 @@ class Postgres:
             yield
         finally:
             if conn is not None:
-                with suppress(DBAPIError):  # dropped meanwhile
+                with suppress(DBAPIError):  # the server ended the connection
                     conn.close()
             if seat is not None:
                 self._seats.append(seat)
 
     def _lock(self, conn: sa.Connection, name: str, patience: float, freeze: float) -> None:
-        """Lock a name for this transaction: wait a bounded time (seconds), and let the server drop
-        us if we freeze while others wait."""
+        """Lock a name for this transaction, and wait at most `patience` seconds for it.
+
+        If this process freezes for `freeze` seconds, the server ends its connection.
+        """
         conn.execute(
             sa.text(
                 "SELECT set_config('lock_timeout', :patience, true),"

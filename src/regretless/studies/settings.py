@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from regretless._internal.validate import without_numpy
-from regretless.engine import Optimizer
+from regretless.engine import Created, Optimizer
 from regretless.errors import ConfigError
 from regretless.policies import POLICIES, Policy
-
-if TYPE_CHECKING:  # the journal needs SQLAlchemy
-    from regretless.studies.journal import Event
 
 
 def through_json(value: Any) -> Any:
@@ -20,32 +17,31 @@ def through_json(value: Any) -> Any:
     return json.loads(json.dumps(value, allow_nan=False, default=without_numpy))
 
 
-def policy_of_ones_own(created: Event, given: object) -> Policy | None:
+def policy_of_ones_own(study: str, created: Created, given: object) -> Policy | None:
     """The given policy, where the study was created with one that has no name here."""
-    stored = created.body.get("policy")
+    stored = created.settings["policy"]
     if not isinstance(stored, Mapping) or stored.get("name") in POLICIES:
         return None
     if not isinstance(given, Policy):
         raise ConfigError(
-            f"study {created.study!r} was created with a policy of your own,"
+            f"study {study!r} was created with a policy of your own,"
             f" {stored.get('name')!r}: hand an instance of it to open"
         )
     return given
 
 
-def differences(
-    created: Mapping[str, Any], optimizer: Optimizer, given: Mapping[str, Any]
-) -> list[str]:
+def differences(created: Created, optimizer: Optimizer, given: Mapping[str, Any]) -> list[str]:
     """What was given and is not what the study was created with, for a person to read."""
     if not given:
         return []
     # Through the optimiser, because an older release may have written fewer settings.
     there = through_json(optimizer.spec())
-    if created["policy"]["name"] not in POLICIES:
-        there["policy"] = created["policy"]
+    stored = created.settings
+    if stored["policy"]["name"] not in POLICIES:
+        there["policy"] = stored["policy"]
     settings = {"space": optimizer.space, "budget": optimizer.budget, **given}
     here = through_json(Optimizer(**settings).spec())
-    if "tail" not in created.get("model", {}):  # older than this setting, which it does without
+    if "tail" not in stored["model"]:  # written before there was this setting: goes on without it
         here["model"]["tail"] = there["model"]["tail"]
     out = []
     for key in (key for key in given if not alike(here[key], there[key])):
@@ -59,7 +55,7 @@ def differences(
 
 
 def alike(here: object, there: object) -> bool:
-    """Also in their types, where Python says that True is 1: as choices they are two things."""
+    """Equal, where True is not 1: to Python they are equal, but they may be two choices."""
     return here == there and _kinds(here) == _kinds(there)
 
 

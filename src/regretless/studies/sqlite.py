@@ -16,18 +16,17 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 
-from regretless.errors import StorageError
+from regretless.errors import CorruptJournalError, StorageError
 from regretless.studies.database import (
     TURN_SECONDS,
     WAIT_SECONDS,
-    CorruptJournalError,
     create_table,
 )
 
 
 class SQLite:
     def __init__(self, path: Path) -> None:
-        # A later chdir must not move the journal; and beside the real file SQLite keeps its log.
+        # Absolute, because the folder may change later. SQLite's log lies beside the real file.
         self.path = Path(os.path.realpath(path))
         self.label = str(path)
 
@@ -103,11 +102,11 @@ class SQLite:
         record.info["file"] = self._status().st_ino
 
     def _let_go(self, conn: Any, record: Any) -> None:
-        """Of the write lock: after Ctrl-C a traceback may hold a cursor, and with it the lock."""
+        """Give up the write lock: after Ctrl-C a traceback may hold a cursor with the lock."""
         conn.rollback()
 
     def _same_file(self, conn: Any, record: Any, proxy: Any) -> None:
-        """Follow the name: a file that was moved away or replaced would take our events along."""
+        """Refuse a connection to a file that no longer has this name: it was moved or replaced."""
         if record.info["file"] != self._status().st_ino:
             raise DisconnectionError(f"{self.label}: the file was replaced")
 

@@ -1,10 +1,10 @@
 """A named Optimizer over a journal: its state is a fold of the events, and many may share it.
 
-Every verb looks at the journal first, makes the event that the Optimizer would make of the present
-state, and appends it. What others wrote in the meantime is looked at once more under the database's
-lock; where it matters (the same trial number was given away, the result is there already), the
-event is made anew. A proposal is computed without any such lock: results that arrive while it is
-being computed come before it in the journal, for everybody, so that all folds are alike to the bit.
+Every verb reads the news from the journal, makes its event from the present state, and appends it.
+The append checks under the database's lock what others wrote in between. Where it matters (the
+trial number was given away, the result is there already), the event is made again from the new
+state. A proposal is computed on a copy and without any lock. Results that arrive meanwhile come
+before it in the journal, for everybody, so that all folds agree to the bit.
 """
 
 from __future__ import annotations
@@ -12,107 +12,69 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from math import inf
 from numbers import Real
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
-from regretless._internal.validate import whole
-from regretless.engine import Direction, Optimizer
-from regretless.errors import (
-    BudgetError,
-    ConfigError,
-    RegretlessError,
-    TrialError,
-    UnknownTrialError,
+from regretless._internal.validate import check_name, checked_key, whole
+from regretless.engine import (
+    OBJECTIVE,
+    Abandoned,
+    Asked,
+    Created,
+    Direction,
+    Event,
+    Extended,
+    Observed,
+    Optimizer,
+    Outcome,
+    Records,
+    Told,
+    write,
 )
+from regretless.errors import BudgetError, ConfigError, TrialError
 from regretless.model import Model
 from regretless.policies import Policy
-from regretless.results import Best, Decision, Landscape, Row, Trial, number_of
+from regretless.results import Decision, Trial, number_of
 from regretless.space import Scalar, Space
 from regretless.studies import forks
-from regretless.studies.settings import alike, differences, policy_of_ones_own, through_json
+from regretless.studies.reading import Reading
+from regretless.studies.settings import alike, differences, through_json
+from regretless.studies.state import Snapshot, State
 
 if TYPE_CHECKING:  # the journal needs SQLAlchemy; `import regretless` must not
-    from regretless.studies.journal import Event, Journal
+    from regretless.studies.journal import Journal, StoredEvent
 
-__all__ = ["Snapshot", "Study"]
+__all__ = ["Snapshot", "Study", "until_spent"]
 
-T = TypeVar("T")
-
-# What others may not have written between the look at the journal and the append.
-_WATCH = {
-    "asked": {"asked", "extended"},
-    "extended": {"asked", "extended"},
-    "abandoned": {"told", "abandoned"},
-    "told": set[str](),
-    "observed": set[str](),
+# An event is made again if others wrote one of these between the read and the append.
+_RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
+    Asked: (Asked, Extended),
+    Extended: (Asked, Extended),
+    Abandoned: (Told, Abandoned),
+    Told: (),
+    Observed: (),
 }
 
 
 class _Overtaken(Exception):
-    """Somebody else wrote what matters in the meantime: look again."""
+    """Somebody else wrote an event in between that this one does not go with: make it again."""
 
 
-@dataclass(frozen=True, eq=False)
-class Snapshot:
-    """A study as it was after event `seq`; nothing that is done to it reaches the study."""
-
-    name: str
-    seq: int
-    time: datetime  # of that event
-    optimizer: Optimizer  # a copy
-    asked_at: tuple[datetime, ...]  # by the number of the trial
-
-
-@dataclass
-class _State:
-    """The fold of the events up to `last`."""
-
-    optimizer: Optimizer
-    last: Event
-    asked_at: list[datetime] = field(default_factory=list)
-    by_key: dict[str, int] = field(default_factory=dict)  # the trial of each ask
-    changes: dict[str, Event] = field(default_factory=dict)  # by key, what can't be done twice
-
-    def apply(self, event: Event) -> None:
-        self.optimizer.apply({"kind": event.kind, **event.body})
-        if event.kind == "asked":
-            self.by_key[event.key] = len(self.asked_at)
-            self.asked_at.append(event.time)
-        elif event.kind in ("abandoned", "extended"):
-            self.changes[event.key] = event
-        self.last = event
-
-    def copy(self) -> _State:
-        return replace(
-            self,
-            optimizer=self.optimizer.copy(),
-            asked_at=list(self.asked_at),
-            by_key=dict(self.by_key),
-            changes=dict(self.changes),
-        )
-
-
-class Study:
+class Study(Reading):
     """An Optimizer that lasts: the same verbs, for any number of threads, processes and machines.
 
     Use `Study.open`. Each verb and property answers for what everybody has done so far; for several
     answers about the same moment take a `snapshot`.
     """
 
-    def __init__(self, journal: Journal, name: str, state: _State) -> None:
+    def __init__(self, journal: Journal, name: str, state: State) -> None:
         """Use `Study.open`."""
-        self.name = name
-        self._journal = journal
+        super().__init__(journal, name, state)
         self._owns_journal = True
-        self._state = state
-        # Of the state, and around each use of the journal, so that a fork finds neither in the
-        # middle of something; never held while a proposal is computed.
-        self._lock = threading.RLock()
         self._asking = threading.Lock()  # one proposal at a time
         forks.follow(self)
 
@@ -171,35 +133,15 @@ class Study:
         cls, journal: Journal, name: str, fresh: Optimizer | None, given: dict[str, Any]
     ) -> Self:
         if fresh is not None and not journal.last_seq(name):
-            body = through_json(fresh.spec())
-            journal.append(name, "created", body, key="created", expected_seq=1)
-        return cls._resume(journal, name, given)
-
-    @classmethod
-    def _resume(cls, journal: Journal, name: str, given: dict[str, Any]) -> Self:
-        events = journal.read(name)
-        if not events:
-            there = ", ".join(info.name for info in journal.studies()) or "none"
-            raise UnknownTrialError(
-                f"{journal.label}: there is no study {name!r} (studies: {there});"
-                " to create it, give its space and budget"
-            )
-        first, *others = events
-        if first.kind != "created":
-            raise journal.corrupt(name, 1, f"a study begins with 'created', not {first.kind!r}")
-        policy = policy_of_ones_own(first, given.get("policy"))
-        try:
-            optimizer = Optimizer.from_spec(first.body, policy=policy)
-        except RegretlessError as error:
-            raise journal.corrupt(name, 1, str(error)) from error
-        study = cls(journal, name, _State(optimizer, first))
-        study._fold(study._state, others)
-        if different := differences(first.body, study._state.optimizer, given):
+            kind, version, body = write(Created(through_json(fresh.spec())))
+            journal.append(name, kind, body, version=version, key="created", expected_seq=1)
+        state = State.of(journal, name, given.get("policy"))
+        if different := differences(state.created, state.optimizer, given):
             raise ConfigError(
                 f"{journal.label}: study {name!r} was created with other settings: "
                 + "; ".join(different)
             )
-        return study
+        return cls(journal, name, state)
 
     def close(self) -> None:
         """Let go of the database; calling it again is fine."""
@@ -241,7 +183,9 @@ class Study:
         if n is None:
             return self._ask(self._key("ask", key), within_budget)
         trials: list[Trial] = []
-        self._key(_ask_of_a_batch(whole("n", n, least=1) - 1), key)  # too long? Before any is asked
+        self._key(
+            _ask_of_a_batch(whole("n", n, least=1) - 1), key
+        )  # a key may be too long: refuse it first
         for i in range(n):
             try:
                 trials.append(self._ask(self._key(_ask_of_a_batch(i), key), within_budget))
@@ -258,18 +202,17 @@ class Study:
         *,
         sem: float | None = None,
         count: float = 1,
+        time: datetime | None = None,
         key: str | None = None,
     ) -> None:
         """The result of a trial; on disk when this returns.
 
-        Told again with the same value nothing happens; another value is an error. A `key` is only
-        written down: a tell can be repeated without one.
+        `time` is when it was measured, with a time zone; without it, now. Told again with the same
+        value nothing happens; another value is an error. A `key` is only written down: a tell can
+        be repeated without one.
         """
-
-        def verb(optimizer: Optimizer) -> None:
-            optimizer.tell(trial, value, sem=sem, count=count)
-
-        self._record(verb, note={} if key is None else {"key": _checked_key(key)})
+        outcomes, note = {OBJECTIVE: Outcome(value, sem, count)}, _checked(key)
+        self._record(lambda records: records.telling(trial, outcomes, time, note))
 
     def observe(
         self,
@@ -278,14 +221,14 @@ class Study:
         *,
         sem: float | None = None,
         count: float = 1,
+        time: datetime | None = None,
         key: str | None = None,
     ) -> None:
         """A result that was known before; it costs no budget. With the same `key`, only once."""
-
-        def verb(optimizer: Optimizer) -> None:
-            optimizer.observe(params, value, sem=sem, count=count)
-
-        self._record(verb, key=self._key("observe", key))
+        outcomes = {OBJECTIVE: Outcome(value, sem, count)}
+        self._record(
+            lambda records: records.observing(params, outcomes, time), self._key("observe", key)
+        )
 
     def adopt(
         self,
@@ -298,18 +241,12 @@ class Study:
 
         With the same `key`, only once.
         """
-
-        def same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-            return alike(one["params"], other["params"])  # the second would have a later number
-
         event = self._record(
-            lambda optimizer: optimizer.adopt(params, decision),
-            key=self._key("adopt", key),
-            same=same,
+            lambda records: records.adopting(params, decision), self._key("adopt", key)
         )
-        assert event is not None
-        number: int = event.body["number"]
-        return self._look(lambda optimizer: optimizer._handed_out(number))
+        assert isinstance(event, Asked)
+        number = event.number
+        return self._look(lambda optimizer: optimizer._records.handed_out(number))
 
     def abandon(self, trial: Trial | int, *, key: str | None = None) -> None:
         """This result will never come: stop counting on it. Should it come, tell it.
@@ -317,9 +254,9 @@ class Study:
         Repeated with the same `key` nothing happens, whatever became of the trial.
         """
         self._record(
-            lambda optimizer: optimizer.abandon(trial),
-            key=self._key("abandon", key),
-            change={"number": number_of(trial)},
+            lambda records: records.abandoning(trial),
+            self._key("abandon", key),
+            change=Abandoned(number_of(trial)),
         )
 
     def abandon_older_than(self, age: timedelta | float) -> list[Trial]:
@@ -354,131 +291,36 @@ class Study:
         Repeated with the same `key` nothing happens, whatever became of the budget.
         """
 
-        def verb(optimizer: Optimizer) -> None:
-            before = optimizer.budget
-            optimizer.extend(budget)
-            if key is not None and optimizer.budget == before:  # when repeated, it is found
-                optimizer.apply({"kind": "extended", "budget": before})
-
-        self._record(verb, key=self._key("extend", key), change={"budget": budget})
+        self._record(
+            # With a key also where nothing changes: when repeated, it is found.
+            lambda records: records.extending(budget, always=key is not None),
+            self._key("extend", key),
+            change=Extended(budget),
+        )
 
     def __iter__(self) -> Iterator[Trial]:
         """Ask until the budget is spent, however many others ask at the same time."""
         return until_spent(lambda: self.ask(within_budget=True))
 
-    # -- what is known -----------------------------------------------------------------------------
-
-    @property
-    def label(self) -> str:
-        """Where the journal is, without user or password."""
-        return self._journal.label
-
-    @property
-    def space(self) -> Space:
-        return self._state.optimizer.space
-
-    @property
-    def direction(self) -> Direction:
-        return self._state.optimizer.direction
-
-    @property
-    def policy(self) -> Policy:
-        return self._state.optimizer.policy
-
-    @property
-    def budget(self) -> int:
-        return self._look(lambda optimizer: optimizer.budget)
-
-    @property
-    def asked(self) -> int:
-        return self._look(lambda optimizer: optimizer.asked)
-
-    @property
-    def remaining(self) -> int:
-        """Evaluations that may still be asked for."""
-        return self._look(lambda optimizer: optimizer.remaining)
-
-    @property
-    def trials(self) -> list[Trial]:
-        return self._look(lambda optimizer: optimizer.trials)
-
-    @property
-    def pending(self) -> list[Trial]:
-        """Asked, and neither told nor abandoned."""
-        return self._look(lambda optimizer: optimizer.pending)
-
-    @property
-    def observations(self) -> int:
-        return self._look(lambda optimizer: optimizer.observations)
-
-    def best(self) -> Best:
-        """The visited point with the best posterior mean, with a 95 % interval."""
-        return self._look(Optimizer.best)
-
-    def predict(self, params: Mapping[str, Scalar]) -> tuple[float, float]:
-        """Posterior mean and sd of f at a point."""
-        return self._look(lambda optimizer: optimizer.predict(params))
-
-    def landscape(self, points: Sequence[Mapping[str, Scalar]]) -> Landscape:
-        """What the policy would weigh at these points, were it to decide now, by the last fit."""
-        return self._look(lambda optimizer: optimizer.landscape(points))
-
-    def history(self) -> list[Row]:
-        """Prior data and trials; `[row.flat() for row in ...]` is what pandas.DataFrame takes."""
-        return self._look(Optimizer.history)
-
-    def events(self, after: int = 0, limit: int | None = None) -> list[Event]:
-        """The log itself: every event after number `after`, or the first `limit` of them."""
-        with self._lock:
-            last = self._refreshed().last.seq
-            if whole("after", after, least=0) > last:
-                raise ConfigError(f"after: the last event is {last}, got {after}")
-            most = None if limit is None else whole("limit", limit, least=1)
-            return self._journal.read(self.name, after, most)
-
-    def snapshot(self) -> Snapshot:
-        """Everything as of one moment, to be read at leisure."""
-        with self._lock:
-            state = self._refreshed().copy()
-        last, asked_at = state.last, tuple(state.asked_at)
-        return Snapshot(self.name, last.seq, last.time, state.optimizer, asked_at)
-
-    def refresh(self) -> int:
-        """Take in what others wrote; returns the number of the last event.
-
-        The verbs do so by themselves: this is for somebody who waits for news.
-        """
-        with self._lock:
-            return self._refreshed().last.seq
-
     # -- reading and writing -----------------------------------------------------------------------
 
-    def _look(self, question: Callable[[Optimizer], T]) -> T:
-        with self._lock:
-            return question(self._refreshed().optimizer)
-
-    def _refreshed(self) -> _State:
+    def _refreshed(self) -> State:
         """The state after the last event. Hold the lock."""
-        new = self._journal.read(self.name, after=self._state.last)
-        if new:
-            state = self._state.copy()  # whole, also where Ctrl-C comes in between
-            self._fold(state, new)
-            self._state = state
-        return self._state
-
-    def _fold(self, state: _State, events: Sequence[Event]) -> None:
-        for event in events:
-            try:
-                state.apply(event)
-            except RegretlessError as error:
-                raise self._journal.corrupt(self.name, event.seq, str(error)) from error
+        state = self._state
+        new = self._journal.read(self.name, after=state.last)
+        if state.broken:
+            self._state = state.rebuilt()
+            return self._state
+        for stored in new:
+            state.fold(stored)
+        return state
 
     def _key(self, verb: str, key: str | None) -> str | None:
         """The journal's key of a call that its caller gave a key to."""
         if key is None:
             return None
-        name = f"{verb} {_checked_key(key)}"
-        self._journal.check_key(name)
+        name = f"{verb} {checked_key(key)}"
+        check_name("key", name)
         return name
 
     def _ask(self, key: str | None, within_budget: bool) -> Trial:
@@ -491,67 +333,65 @@ class Study:
                 if within_budget and not state.optimizer.remaining:
                     raise BudgetError(f"the budget of {state.optimizer.budget} is spent")
                 proposal = state.optimizer.propose()
-                with suppress(_Overtaken):
-                    event = self._append(state, proposal, key)
-                    number: int = event.body["number"]
-                    return self._adopt(state, event)._handed_out(number)
+                with suppress(_Overtaken), self._lock:
+                    stored = self._append(state.last, proposal, key)
+                    self._state.optimizer._take_proposal_of(state.optimizer)
+                    event = self._take_in(stored)
+                    assert isinstance(event, Asked)
+                    return self._state.optimizer._records.handed_out(event.number)
 
     def _record(
         self,
-        verb: Callable[[Optimizer], object],
-        *,
+        make: Callable[[Records], Event | None],
         key: str | None = None,
-        note: Mapping[str, Any] | None = None,
-        same: Callable[[Mapping[str, Any], Mapping[str, Any]], bool] = alike,
-        change: Mapping[str, Any] | None = None,
+        *,
+        change: Event | None = None,
     ) -> Event | None:
-        """Append the event that the verb makes of the present state, if it makes any.
+        """Append the event that is made from the present state, if there is any to make.
 
-        Under a key that was used before there is one already; it has to be the `same`. Where the
-        verb itself may not be repeated, because others went on from there, it is this `change`.
+        Under a key that was used before there is one already, and it has to be the same. Where the
+        verb cannot be repeated, because others went on from there, this `change` is looked for.
         """
-        stored: Event | None = None
-        while True:
-            with self._lock:
-                state = self._refreshed().copy()
-            if key in state.changes and state.changes[key].body == change:
-                return state.changes[key]
-            twin = state.optimizer.copy()
-            verb(twin)
-            made = twin.events[len(state.optimizer.events) :]
-            if not made:
-                return None
-            if stored is not None:
-                raise TrialError(f"the key {key!r} was used before: {stored.kind} {stored.body}")
-            event = {**made[-1], **(note or {})}
-            with suppress(_Overtaken):
-                stored = self._append(state, event, key or _key_of(event))
-                self._adopt(state, stored)
-                if same(stored.body, _body(event)):
-                    return stored
-
-    def _append(self, state: _State, event: dict[str, Any], key: str | None) -> Event:
-        kind: str = event["kind"]
-
-        def check(new: list[Event]) -> None:
-            if not _WATCH[kind].isdisjoint(other.kind for other in new):
-                raise _Overtaken
-
+        stored: StoredEvent | None = None
         with self._lock:
-            return self._journal.append_if(
-                self.name, kind, _body(event), check, after=state.last, key=key
-            )
+            while True:
+                state = self._refreshed()
+                if key is not None and change is not None and state.changes.get(key) == change:
+                    return change
+                event = make(state.optimizer._records)
+                if event is None:
+                    return None
+                if stored is not None:
+                    before = f"{stored.kind} {stored.body}"
+                    raise TrialError(f"the key {key!r} was used before: {before}")
+                with suppress(_Overtaken):
+                    stored = self._append(state.last, event, key or _key_of(event))
+                    there = self._take_in(stored)
+                    if _same(there, event):
+                        return there
 
-    def _adopt(self, state: _State, event: Event) -> Optimizer:
-        """Go on from this state, with the event and what slipped in before it."""
-        with self._lock:
-            if event.seq > state.last.seq + 1:
-                self._fold(state, self._journal.read(self.name, after=state.last))
-            elif event.seq == state.last.seq + 1:
-                self._fold(state, [event])
-            if state.last.seq >= self._state.last.seq:
-                self._state = state
-            return self._state.optimizer
+    def _append(self, after: StoredEvent, event: Event, key: str | None) -> StoredEvent:
+        """Write the event, unless others wrote after `after` what it does not go with."""
+        rivals, state = _RIVALS[type(event)], self._state
+
+        def check(new: list[StoredEvent]) -> None:
+            for other in new:
+                if isinstance(state.read(other), rivals):
+                    raise _Overtaken
+
+        kind, version, body = write(event)
+        return self._journal.append_if(
+            self.name, kind, body, check, after=after, version=version, key=key
+        )
+
+    def _take_in(self, stored: StoredEvent) -> Event:
+        """Fold an event that was appended, and what slipped in before it. Hold the lock."""
+        state = self._state
+        if stored.seq == state.last.seq + 1 and not state.broken:
+            return state.fold(stored)
+        if stored.seq > state.last.seq or state.broken:
+            state = self._refreshed()
+        return state.read(stored)
 
 
 def until_spent(ask: Callable[[], Trial]) -> Iterator[Trial]:
@@ -564,22 +404,27 @@ def until_spent(ask: Callable[[], Trial]) -> Iterator[Trial]:
         yield trial
 
 
-def _body(event: Mapping[str, Any]) -> dict[str, Any]:
-    """The journal has the kind in a column of its own."""
-    return {name: value for name, value in event.items() if name != "kind"}
-
-
 def _ask_of_a_batch(i: int) -> str:
     return "ask" if i == 0 else f"ask+{i}"
 
 
-def _checked_key(key: object) -> str:
-    if not isinstance(key, str) or not key:  # such as of a variable that was never set
-        raise ConfigError(f"key: need a text that is not empty, got {key!r}")
-    return key
+def _checked(key: str | None) -> str | None:
+    return None if key is None else checked_key(key)
 
 
-def _key_of(event: Mapping[str, Any]) -> str | None:
+def _key_of(event: Event) -> str | None:
     """A trial is told once and abandoned once: the first one wins, whoever it was."""
-    closing = event["kind"] in ("told", "abandoned")
-    return f"{event['kind']} {event['number']}" if closing else None
+    if isinstance(event, Told):
+        return f"told {event.number}"
+    return f"abandoned {event.number}" if isinstance(event, Abandoned) else None
+
+
+def _same(there: Event, made: Event) -> bool:
+    """Whether what is stored under the key of an event says the same, at whatever time."""
+    if isinstance(there, Told) and isinstance(made, Told):
+        return there.outcomes == made.outcomes
+    if isinstance(there, Observed) and isinstance(made, Observed):
+        return there.outcomes == made.outcomes and alike(there.params, made.params)
+    if isinstance(there, Asked) and isinstance(made, Asked):
+        return alike(there.params, made.params)  # the second would have a later number
+    return there == made

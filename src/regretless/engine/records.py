@@ -1,0 +1,250 @@
+"""The trials and the prior data of an optimiser: all of its state but the model's.
+
+Methods that end in -ing make the event of a verb from the state as it is, and change nothing; None
+says that there is nothing to do. Methods that begin with `fold` take an event in.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from regretless._internal.arrays import Array
+from regretless._internal.validate import checked_time, whole
+from regretless.design import Start
+from regretless.engine.events import (
+    OBJECTIVE,
+    Abandoned,
+    Asked,
+    Extended,
+    Observed,
+    Outcome,
+    Told,
+)
+from regretless.errors import (
+    ConfigError,
+    RegretlessError,
+    StorageError,
+    TrialError,
+    UnknownTrialError,
+)
+from regretless.horizon import Horizon
+from regretless.results import Decision, Row, Trial, checked_decision, number_of
+from regretless.space import Scalar, Space
+
+LARGEST = 10**100  # a budget or a seed; what is larger may be more than a double holds
+
+Outcomes = Mapping[str, Outcome]
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """A trial, and what became of it."""
+
+    trial: Trial  # as handed out: its params are the caller's
+    params: dict[str, Scalar]
+    x: Array
+    status: str = "pending"
+    outcome: Outcome | None = None
+    time: datetime | None = None  # of the outcome
+
+    def again(self) -> Trial:
+        """The trial as it was asked, whatever became of the one that was handed out."""
+        return replace(self.trial, params=dict(self.params))
+
+    def row(self) -> Row:
+        number, why, params = self.trial.number, self.trial.decision, dict(self.params)
+        told = self.outcome
+        if told is None:
+            return Row(number, self.status, params, None, None, None, why)
+        return Row(number, "told", params, told.value, told.sem, told.count, why, self.time)
+
+
+class Records:
+    """See the module. `policy` is the name that stands in the decisions."""
+
+    def __init__(self, space: Space, budget: int, policy: str) -> None:
+        self.space = space
+        self.budget = budget
+        self.policy = policy
+        self.trials: list[Record] = []  # by number
+        self.waiting: dict[int, Record] = {}  # the pending ones, by number
+        self.started = 0  # trials of the initial design
+        self.known: dict[bytes, dict[str, Scalar]] = {}  # points that others chose, as given
+        self.prior: list[Row] = []  # prior data, as told
+
+    def copy(self) -> Records:
+        """The same records; what happens to one of them does not change the other."""
+        twin = copy.copy(self)  # whatever is inside of these is frozen
+        twin.trials, twin.waiting = self.trials.copy(), self.waiting.copy()
+        twin.known, twin.prior = self.known.copy(), self.prior.copy()
+        return twin
+
+    # -- the event of each verb --------------------------------------------------------------------
+
+    def telling(
+        self,
+        trial: Trial | int,
+        outcomes: Outcomes,
+        time: datetime | None = None,
+        key: str | None = None,
+    ) -> Told | None:
+        """The result of a trial; None if it was told before, perhaps with another time."""
+        record, told = self.find(trial), _objective(outcomes, ConfigError)
+        moment = checked_time(time)
+        if record.outcome is None:
+            return Told(record.trial.number, {OBJECTIVE: told}, moment, key)
+        if record.outcome == told:
+            return None
+        raise TrialError(
+            f"trial {record.trial.number} was told {record.outcome}, now {told}:"
+            " a result can't be changed"
+        )
+
+    def observing(
+        self, params: Mapping[str, Scalar], outcomes: Outcomes, time: datetime | None = None
+    ) -> Observed:
+        told, moment = _objective(outcomes, ConfigError), checked_time(time)
+        return Observed(self.space.validate(params), {OBJECTIVE: told}, moment)
+
+    def asking(
+        self, params: Mapping[str, Scalar], decision: Decision, fit: dict[str, object] | None = None
+    ) -> Asked:
+        """The next trial, at a point that is in the space."""
+        plain = Decision(**decision.to_json())  # a policy may have left numpy's numbers in it
+        return Asked(len(self.trials), dict(params), plain, fit)
+
+    def adopting(self, params: Mapping[str, Scalar], decision: Decision | None = None) -> Asked:
+        """The next trial, at a point that was chosen elsewhere."""
+        given = Decision("given", self.policy, self.remaining, len(self.waiting))
+        why = checked_decision(given if decision is None else decision)
+        return self.asking(self.space.validate(params), why)
+
+    def abandoning(self, trial: Trial | int) -> Abandoned | None:
+        """None if it was abandoned before."""
+        record = self.find(trial)
+        if record.status == "told":
+            raise TrialError(f"trial {record.trial.number} was told already: can't be abandoned")
+        return Abandoned(record.trial.number) if record.status == "pending" else None
+
+    def extending(self, budget: int, always: bool = False) -> Extended | None:
+        """None if this is the budget already, unless an event is wanted `always`."""
+        total = self._checked_budget(budget)
+        return Extended(total) if always or total != self.budget else None
+
+    # -- taking events in --------------------------------------------------------------------------
+
+    def fold_asked(self, event: Asked) -> None:
+        if event.number != len(self.trials):
+            raise StorageError(
+                f"event 'asked': need number {len(self.trials)}, got {event.number!r}"
+            )
+        params = self.space.validate(event.params)
+        record = Record(
+            Trial(event.number, dict(params), event.decision), params, self.space.encode(params)
+        )
+        self.trials.append(record)
+        self.waiting[event.number] = record
+        self.started += event.decision.reason == "design"
+        if event.decision.reason == "given":
+            self.known.setdefault(record.x.tobytes(), params)
+
+    def fold_told(self, event: Told) -> tuple[Record, Outcome]:
+        """The trial, and what was measured."""
+        record, told = self.find(event.number), _objective(event.outcomes, StorageError)
+        if record.status == "told":
+            raise StorageError(f"event 'told': trial {event.number} was told before")
+        self._close(replace(record, status="told", outcome=told, time=event.time))
+        return record, told
+
+    def fold_observed(self, event: Observed) -> tuple[Array, Outcome]:
+        """The point, and what was measured."""
+        told = _objective(event.outcomes, StorageError)
+        params = self.space.validate(event.params)
+        x = self.space.encode(params)
+        self.known.setdefault(x.tobytes(), params)
+        row = Row(None, "observed", params, told.value, told.sem, told.count, None, event.time)
+        self.prior.append(row)
+        return x, told
+
+    def fold_abandoned(self, event: Abandoned) -> None:
+        record = self.find(event.number)
+        if record.status == "told":
+            raise StorageError(f"event 'abandoned': trial {event.number} was told before")
+        self._close(replace(record, status="abandoned"))
+
+    def fold_extended(self, event: Extended) -> None:
+        self.budget = self._checked_budget(event.budget)
+
+    # -- what is known -----------------------------------------------------------------------------
+
+    @property
+    def horizon(self) -> Horizon:
+        """How many evaluations there are, and how many were asked for."""
+        return Horizon(self.budget, len(self.trials))
+
+    @property
+    def remaining(self) -> int:
+        """Evaluations that may still be asked for."""
+        return self.horizon.remaining
+
+    def find(self, trial: Trial | int) -> Record:
+        """The record of a trial, given as it was asked or by its number alone."""
+        number = trial.number if isinstance(trial, Trial) else trial
+        if type(number) is not int:
+            number = number_of(trial)
+        if not 0 <= number < len(self.trials):
+            raise UnknownTrialError(f"trial {number} was never asked ({len(self.trials)} were)")
+        record = self.trials[number]
+        # The very object that was handed out is known, even if its owner changed its params.
+        if isinstance(trial, Trial) and trial is not record.trial and trial.params != record.params:
+            asked = f"{record.params}, not {trial.params}"
+            raise UnknownTrialError(f"trial {number} is of another optimiser: here it was {asked}")
+        return record
+
+    def handed_out(self, number: int) -> Trial:
+        """The very object that a caller got, who may change its params and still tell it."""
+        return self.trials[number].trial
+
+    def params_at(self, x: Array) -> dict[str, Scalar]:
+        """As they were given, if somebody did: decoded numbers may differ in last digits."""
+        given = self.known.get(x.tobytes())
+        return self.space.decode(x) if given is None else dict(given)
+
+    def next_of_start(self, start: Start) -> Array | None:
+        """The first point of the start that is neither asked for nor known; None: there is none."""
+        taken: set[bytes] = set()
+        if self.known and not start.listed:  # a list is tried in full
+            taken = self.known.keys() | {record.x.tobytes() for record in self.trials}
+        # Those before were asked for or known, if nobody else chose points of a start.
+        left = start.points[self.started :]
+        return next((x for x in left if x.tobytes() not in taken), None)
+
+    def history(self) -> list[Row]:
+        prior = (replace(row, params=dict(row.params)) for row in self.prior)
+        return [*prior, *(record.row() for record in self.trials)]
+
+    def hand_out_as(self, others: Records) -> None:
+        """Know the very trials that these records handed out, see `find`."""
+        for number, other in enumerate(others.trials[: len(self.trials)]):
+            mine = replace(self.trials[number], trial=other.trial)
+            self.trials[number] = mine
+            if number in self.waiting:
+                self.waiting[number] = mine
+
+    def _close(self, record: Record) -> None:
+        self.trials[record.trial.number] = record
+        self.waiting.pop(record.trial.number, None)
+
+    def _checked_budget(self, budget: object) -> int:
+        return whole("budget", budget, least=max(1, len(self.trials)), most=LARGEST)
+
+
+def _objective(outcomes: Outcomes, error: type[RegretlessError]) -> Outcome:
+    """The outcome to optimise; so far there may be no other."""
+    if outcomes.keys() != {OBJECTIVE}:
+        names = ", ".join(map(repr, outcomes)) or "none"
+        raise error(f"outcomes: need {OBJECTIVE!r} and no other, got {names}")
+    return outcomes[OBJECTIVE]

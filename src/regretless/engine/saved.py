@@ -1,0 +1,70 @@
+"""An optimiser as data: its settings, and its events in a document with a version of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from regretless._internal.validate import without_numpy
+from regretless.engine.events import Created, Event, read, write
+from regretless.errors import StorageError
+from regretless.model import Model
+from regretless.policies import Policy, make_policy
+from regretless.space import Space
+
+VERSION = 2
+_AS_THEY_ARE = ("budget", "seed", "direction", "design", "n0", "defaults")
+
+
+def dump(created: Created, events: Iterable[Event]) -> str:
+    """The document of these events."""
+    written = [write(event)._asdict() for event in (created, *events)]
+    document = {"version": VERSION, "events": written}
+    return json.dumps(document, allow_nan=False, default=without_numpy)
+
+
+def load(text: str) -> tuple[Created, list[Event]]:
+    """The events of a document, also of an older version."""
+    try:
+        data = json.loads(text)
+        version, events = data.get("version"), data["events"]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise StorageError(f"not the JSON of an Optimizer: {error}") from None
+    if not (isinstance(events, list) and all(isinstance(event, dict) for event in events)):
+        raise StorageError(f"not the JSON of an Optimizer: events are {events!r:.80}")
+    if version not in (1, VERSION):
+        raise StorageError(f"version: need 1 or {VERSION}, got {version!r}")
+    first, *others = _version_1(data) if version == 1 else map(_read, events or [{}])
+    if not isinstance(first, Created):
+        raise StorageError("not the JSON of an Optimizer: its first event is not 'created'")
+    return first, others
+
+
+def arguments(settings: Mapping[str, Any], policy: Policy | None) -> dict[str, Any]:
+    """What `Optimizer` is called with, for these settings of any release.
+
+    `policy` stands for one that has no name here.
+    """
+    created = read("created", settings.get("version", 0), settings)
+    assert isinstance(created, Created)
+    known = {name: value for name, value in created.settings.items() if name in _AS_THEY_ARE}
+    return known | {
+        "space": Space.from_json(created.settings["space"]),
+        "policy": policy or make_policy(created.settings["policy"]),
+        "model": Model.from_json(created.settings["model"]),
+    }
+
+
+def _read(stored: Mapping[str, Any]) -> Event:
+    return read(stored.get("kind", ""), stored.get("version", 0), stored.get("body"))
+
+
+def _version_1(data: Mapping[str, Any]) -> list[Event]:
+    """Settings at the top, and events of version 1 whose kind is one of their fields."""
+    settings = {name: value for name, value in data.items() if name != "events"}
+    events = []
+    for stored in data["events"]:
+        body = {name: value for name, value in stored.items() if name != "kind"}
+        events.append(read(stored.get("kind", ""), 1, body))
+    return [read("created", 1, settings), *events]

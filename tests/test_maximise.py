@@ -333,3 +333,31 @@ def test_merging_looks_at_close_points_only() -> None:
     assert same_point(score, gp, np.array([0.52]), 3, 1) in (0, 1)
     assert same_point(score, gp, np.array([0.70]), 3, 1) is None
     assert same_point(score, gp, np.array([0.52]), 3, 10**12) is None
+
+
+def test_points_are_merged_that_all_evaluations_left_could_not_tell_apart() -> None:
+    """Below the standard error of their mean, noise / sqrt(m), and not above."""
+    x = np.array([[0.2], [0.5], [0.8]])
+    gp = GP.of(Data.of(x, np.array([0.0, 1.0, 0.4])), Hyper(SE((0.3,)), 0.04, 2.0, None))
+    score = State(rl.Space({"x": rl.Float(0, 1)}), gp, 1).score(rl.EI())
+    near = np.array([0.54])
+    pair = np.array([[0.54], [0.5]])
+    mu, cov = gp.posterior(pair)[0], 2.0 * gp.covariance(pair)
+    apart = np.sqrt((mu[0] - mu[1]) ** 2 + cov[0, 0] + cov[1, 1] - 2.0 * cov[0, 1])
+    most = int((gp.noise_sd / apart) ** 2)
+    assert most > 4
+    assert same_point(score, gp, near, 3, most) == 1
+    assert same_point(score, gp, near, 3, most + 1) is None
+
+
+def test_of_several_points_that_are_the_same_the_best_feasible_one_is_taken() -> None:
+    x = np.array([[0.47], [0.5], [0.53]])
+    gp = GP.of(Data.of(x, np.array([0.0, 0.1, 0.3])), Hyper(SE((5.0,)), 1.0, 1.0, None))
+    score = State(rl.Space({"x": rl.Float(0, 1)}), gp, 1).score(rl.EI())
+    value, _ = score.at_rows(3)
+    here = np.array([0.505])
+    assert same_point(score, gp, here, 3, 1) == int(np.argmax(value))
+    assert same_point(score, gp, here, 2, 1) in (0, 1)  # the third is none of these rows
+    assert isinstance(score, PosteriorScore)
+    shut = PosteriorScore(gp, score.omega, score.utility, xi=50.0, threshold=-1.0)
+    assert same_point(shut, gp, here, 3, 1) is None

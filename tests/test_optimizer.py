@@ -182,6 +182,41 @@ def test_a_result_that_arrives_between_proposal_and_ask_is_kept() -> None:
     assert rl.Optimizer.from_json(opt.to_json()).propose() == opt.propose()
 
 
+def test_what_a_copy_is_told_of_shortens_no_other_start() -> None:
+    opt = rl.Optimizer(LINE, 40, n0=4)
+    twin = opt.copy()
+    for x in (0.11, 0.33, 0.55, 0.77):
+        twin.observe({"x": x}, x)
+    assert twin.ask().decision.reason != "design"
+    assert opt.ask().decision.reason == "design"
+    assert opt.history()[0].status == "pending"
+
+
+def test_another_seed_is_another_run_from_the_same_start() -> None:
+    def after(seed: int, policy: str) -> dict[str, rl.Scalar]:
+        opt = rl.Optimizer(LINE, 40, design=[{"x": 0.5}], policy=policy, seed=seed)
+        opt.tell(opt.ask(), 1.0)
+        return opt.ask().params
+
+    for policy in ("random", "gp-ts"):
+        assert after(1, policy) == after(1, policy)
+        assert after(1, policy) != after(2, policy)
+
+
+def test_the_best_of_a_minimum_is_told_in_the_user_s_own_numbers() -> None:
+    opt = rl.Optimizer(LINE, 20, direction="minimize")
+    for x in (0.1, 0.3, 0.5, 0.7, 0.9):
+        for noise in (-0.1, 0.3):
+            opt.observe({"x": x}, 100.0 + 50.0 * (x - 0.3) ** 2 + noise)
+    best = opt.best()
+    assert best.params == {"x": 0.3}
+    assert best.luckiest == pytest.approx(99.9)
+    assert best.sample_mean == pytest.approx(100.1)
+    assert best.low < best.mean < best.high
+    assert best.mean == pytest.approx(100.1, abs=0.5)
+    assert opt.predict({"x": 0.9})[0] > 110.0
+
+
 def test_copies_go_their_own_way() -> None:
     opt = make("eic", PLAIN, 25)
     run(opt, 8)

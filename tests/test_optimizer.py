@@ -184,12 +184,13 @@ def test_a_result_that_arrives_between_proposal_and_ask_is_kept() -> None:
 
 def test_what_a_copy_is_told_of_shortens_no_other_start() -> None:
     opt = rl.Optimizer(LINE, 40, n0=4)
+    opt.observe({"x": 0.99}, 1.0)
     twin = opt.copy()
     for x in (0.11, 0.33, 0.55, 0.77):
         twin.observe({"x": x}, x)
     assert twin.ask().decision.reason != "design"
     assert opt.ask().decision.reason == "design"
-    assert opt.history()[0].status == "pending"
+    assert [row.status for row in opt.history()] == ["observed", "pending"]
 
 
 def test_another_seed_is_another_run_from_the_same_start() -> None:
@@ -808,6 +809,30 @@ def test_threads_that_share_an_optimizer_lose_nothing() -> None:
     assert (opt.asked, opt.observations, len(opt.pending)) == (200, 400, 0)
     told = [row for row in opt.history() if row.number is not None]
     assert all(row.value == row.number for row in told)
+
+
+def test_a_verb_lets_nobody_in_between_its_look_and_its_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alone = []
+    apply = rl.Optimizer.apply
+
+    def noted(self: rl.Optimizer, event: dict[str, Any]) -> None:
+        alone.append((event["kind"], self._lock._is_owned()))  # type: ignore[attr-defined]
+        apply(self, event)
+
+    opt = rl.Optimizer(SPACE, 9)
+    monkeypatch.setattr(rl.Optimizer, "apply", noted)
+    params = {"x": 0.5, "kind": "a"}
+    opt.ask()
+    opt.tell(0, 1.0)
+    opt.observe(params, 2.0)
+    opt.adopt(params)
+    opt.abandon(1)
+    opt.extend(10)
+    kinds = ["asked", "told", "observed", "asked", "abandoned", "extended"]
+    assert alone == [(kind, True) for kind in kinds]
+    assert not opt._lock._is_owned()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ class Service:
                 stdout=log,
                 stderr=log,
             )
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120  # on a busy machine; as a rule it takes a second
         while not self._answers():
             assert self._process.poll() is None, self.log
             assert time.monotonic() < deadline, self.log
@@ -51,7 +51,7 @@ class Service:
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         assert self._process is not None
         self._process.send_signal(how)
-        code = self._process.wait(timeout=30)
+        code = self._process.wait(timeout=120)
         self._process = None
         return code
 

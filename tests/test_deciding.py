@@ -7,8 +7,12 @@ import pytest
 from numpy.typing import NDArray
 
 import regretless as rl
+from regretless.defaults import MergeRules
 from regretless.engine import Situation
+from regretless.engine import situation as deciding
+from regretless.improvement import h
 from regretless.model import GP
+from regretless.policies import Candidates, Score
 
 Array = NDArray[np.float64]
 PLANE = rl.Space({"x": rl.Float(0.0, 1.0), "y": rl.Float(0.0, 1.0)})
@@ -87,3 +91,81 @@ def test_what_is_promised_is_the_best_mean_once_results_are_in(count: int) -> No
 def test_improvement_counts_from_what_is_promised() -> None:
     here = situation(list(np.random.default_rng(1).random((6, 2))))
     assert here.policy.xi(here.inputs) == here.inputs.promised
+
+
+# --- what a policy is shown, and what is said of its choice ---------------------------------------
+
+
+def test_a_policy_sees_what_was_told_in_the_model_s_units() -> None:
+    waiting = list(np.random.default_rng(2).random((5, 2)))
+    here = situation(waiting)
+    inputs = here.inputs
+    assert (inputs.rows, len(inputs.posterior.points), inputs.horizon.asked) == (12, 17, 17)
+    assert inputs.horizon.remaining == inputs.horizon.steps == 100 - 17
+    most = here.posterior.sample_means.max()
+    assert inputs.best_observation == pytest.approx(most)  # one look a point
+    assert inputs.unit == here.fitted.scaling.scale != 1.0
+    assert inputs.incumbent.row == int(np.argmax(inputs.posterior.at_data[0][:12]))
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+@pytest.mark.parametrize("policy", [rl.EIC(payback=0.4), rl.IDS()])
+def test_the_numbers_of_a_decision_follow_from_each_other(
+    direction: str, policy: rl.Policy
+) -> None:
+    """EI = sd h(z), and the loss sd h(-z) is spread over the horizon, in the user's units."""
+    opt = rl.Optimizer(PLANE, 16, n0=5, policy=policy, direction=direction)  # type: ignore[arg-type]
+    sign = 1.0 if direction == "maximize" else -1.0
+    rng = np.random.default_rng(8)
+    for trial in opt:
+        x, y = (float(value) for value in trial.params.values())  # type: ignore[arg-type]
+        opt.tell(trial, sign * 300.0 * (np.sin(5 * x) + y + 0.2 * rng.standard_normal()))
+    decisions = [t.decision for t in opt.trials if t.decision.reason != "design"]
+    assert len(decisions) == 11
+    for d in decisions:
+        assert d.mean is not None
+        assert d.sd is not None
+        assert d.incumbent is not None
+        assert d.horizon is not None
+        assert d.evaluation_cost is not None
+        z = sign * (d.mean - d.incumbent) / d.sd
+        assert d.z == pytest.approx(z, rel=1e-6, abs=1e-9)
+        assert d.expected_improvement == pytest.approx(d.sd * float(h(z)))
+        assert d.expected_loss == pytest.approx(d.sd * float(h(-z)))
+        assert d.evaluation_cost * d.horizon == pytest.approx(d.expected_loss)
+        share = 0.4 if isinstance(policy, rl.EIC) else 0.3
+        assert d.horizon == pytest.approx(1 + share * (d.remaining - 1))
+        assert d.noise_sd is not None
+        assert 5.0 < d.noise_sd < 300.0  # 60 is the truth
+
+
+def test_points_are_merged_by_the_evaluations_that_remain(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, seen = deciding.same_point, []
+
+    def noted(
+        score: Score, begin: Candidates, x: Array, steps: int, rules: MergeRules
+    ) -> int | None:
+        seen.append((len(begin.sampled), steps))
+        return real(score, begin, x, steps, rules)
+
+    monkeypatch.setattr(deciding, "same_point", noted)
+    opt = rl.Optimizer(PLANE, 30, n0=6)
+    for trial in opt.ask(6):
+        opt.tell(trial, float(trial.params["x"]))  # type: ignore[arg-type]
+    opt.ask()
+    assert seen == [(6, 24)]
+
+
+@pytest.mark.parametrize("merge", [True, False])
+def test_a_choice_is_a_sampled_point_where_it_is_merged(
+    merge: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deciding, "same_point", lambda *_: 2)
+    opt = rl.Optimizer(PLANE, 30, n0=6, policy=rl.IDS(merge=merge))
+    known = opt.ask(6)
+    for trial in known:
+        opt.tell(trial, float(trial.params["x"]))  # type: ignore[arg-type]
+    chosen = opt.ask()
+    assert chosen.decision.merged is merge
+    assert (chosen.params == known[2].params) is merge
+    assert (chosen.decision.reason == "resample") is merge

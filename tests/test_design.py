@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regretless import Categorical, ConfigError, Float, Int, Ordinal, Space
+from regretless.defaults import NEWEST
 from regretless.design import (
+    Start,
     budget_levels,
     centred_grid,
     choices_first,
@@ -18,6 +20,7 @@ from regretless.design import (
     latin_hypercube,
     sobol,
 )
+from regretless.horizon import Horizon
 
 EVEN = [sobol, latin_hypercube]
 SAMPLERS = [*EVEN, choices_first]
@@ -233,3 +236,33 @@ def test_without_room_for_all_choices_some_are_left_out() -> None:
     assert set(X[:, 0]) == {0.5}
     assert len(set(X[:, 1])) == 4
     assert np.array_equal(choices_first(cube(2), 5, 3), sobol(cube(2), 5, 3))  # there are none
+
+
+@pytest.mark.parametrize(
+    ("dim", "budget", "design", "n0", "size", "longest"),
+    [
+        (1, 100, "auto", None, 10, 10),  # a grid of sqrt(budget) points for one or two numbers
+        (2, 100, "auto", None, 9, 9),
+        (2, 35, "auto", None, 4, 4),
+        (2, 15, "auto", None, 3, 3),  # four would be more than a quarter
+        (3, 100, "auto", None, 5, 8),  # d + 2, up to 2 d + 2
+        (7, 100, "auto", None, 9, 16),
+        (7, 40, "auto", None, 9, 10),  # a quarter of the budget at most
+        (7, 20, "auto", None, 5, 5),
+        (7, 2, "auto", None, 1, 1),
+        (7, 100, "auto", 4, 4, 4),
+        (2, 100, "auto", 7, 7, 7),  # n0 asks for no grid
+        (3, 100, "sobol", None, 10, 10),  # sqrt(budget) ...
+        (3, 101, "sobol", None, 11, 11),
+        (3, 40, "sobol", None, 8, 8),  # ... or 2 d + 2
+        (3, 20, "lhs", None, 5, 5),
+        (3, 100, "lhs", 6, 6, 6),
+        (2, 100, "grid", None, 9, 9),
+        (2, 100, "grid", 6, 6, 6),
+    ],
+)
+def test_how_many_points_a_run_starts_with(
+    dim: int, budget: int, design: str, n0: int | None, size: int, longest: int
+) -> None:
+    start = Start(cube(dim), Horizon(budget), design, n0, 0, NEWEST.start)
+    assert (start.size, start.longest, len(start.points)) == (size, longest, longest)

@@ -348,7 +348,7 @@ def test_on_a_cluster_of_its_own(tmp_path: Path, backend: str) -> None:
     assert regrets(here) == regrets(there)
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 240.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "nothing happened"

@@ -344,3 +344,33 @@ def test_merging_looks_at_close_points_only() -> None:
     assert same_point(score, begin, np.array([0.52]), 1, NEWEST.merge) in (0, 1)
     assert same_point(score, begin, np.array([0.70]), 1, NEWEST.merge) is None
     assert same_point(score, begin, np.array([0.52]), 10**12, NEWEST.merge) is None
+
+
+def test_points_are_merged_that_all_evaluations_left_could_not_tell_apart() -> None:
+    """Below the standard error of their mean, noise / sqrt(m), and not above."""
+    x = np.array([[0.2], [0.5], [0.8]])
+    gp = GP.of(Data.of(x, np.array([0.0, 1.0, 0.4])), Hyper(SE((0.3,)), 0.04, 2.0, None))
+    score = State(rl.Space({"x": rl.Float(0, 1)}), gp, 1).score(rl.EI())
+    near, begin = np.array([0.54]), Candidates(gp, np.zeros((0, 1)))
+    pair = np.array([[0.54], [0.5]])
+    mu, cov = gp.predict(pair)[0], 2.0 * gp.covariance(pair)
+    apart = np.sqrt((mu[0] - mu[1]) ** 2 + cov[0, 0] + cov[1, 1] - 2.0 * cov[0, 1])
+    most = int((gp.noise_sd / apart) ** 2)
+    assert most > 4
+    assert same_point(score, begin, near, most, NEWEST.merge) == 1
+    assert same_point(score, begin, near, most + 1, NEWEST.merge) is None
+
+
+def test_of_several_points_that_are_the_same_the_best_feasible_one_is_taken() -> None:
+    x = np.array([[0.47], [0.5], [0.53]])
+    gp = GP.of(Data.of(x, np.array([0.0, 0.1, 0.3])), Hyper(SE((5.0,)), 1.0, 1.0, None))
+    score = State(rl.Space({"x": rl.Float(0, 1)}), gp, 1).score(rl.EI())
+    value, _ = score.at_rows(slice(None))
+    here, none = np.array([0.505]), np.zeros((0, 1))
+    assert same_point(score, Candidates(gp, none), here, 1, NEWEST.merge) == int(np.argmax(value))
+    first_two = Candidates(gp, none, rows=np.array([0, 1]))
+    assert same_point(score, first_two, here, 1, NEWEST.merge) in (0, 1)
+    last_two = Candidates(gp, none, rows=np.array([1, 2]))
+    assert same_point(score, last_two, here, 1, NEWEST.merge) in (1, 2)
+    shut = score.within(Gate(50.0, -1.0, 1.0))
+    assert same_point(shut, Candidates(gp, none), here, 1, NEWEST.merge) is None

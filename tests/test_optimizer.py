@@ -6,6 +6,7 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +14,8 @@ import numpy as np
 import pytest
 
 import regretless as rl
+from regretless.defaults import NEWEST
+from regretless.engine import Event, write
 from regretless.kernels import SE
 from regretless.model import belief as surrogate
 from regretless.policies import POLICIES
@@ -180,6 +183,42 @@ def test_a_result_that_arrives_between_proposal_and_ask_is_kept() -> None:
     opt.apply(event)
     assert opt.observations == 9
     assert rl.Optimizer.from_json(opt.to_json()).propose() == opt.propose()
+
+
+def test_what_a_copy_is_told_of_shortens_no_other_start() -> None:
+    opt = rl.Optimizer(LINE, 40, n0=4)
+    opt.observe({"x": 0.99}, 1.0)
+    twin = opt.copy()
+    for x in (0.11, 0.33, 0.55, 0.77):
+        twin.observe({"x": x}, x)
+    assert twin.ask().decision.reason != "design"
+    assert opt.ask().decision.reason == "design"
+    assert [row.status for row in opt.history()] == ["observed", "pending"]
+
+
+def test_another_seed_is_another_run_from_the_same_start() -> None:
+    def after(seed: int, policy: str) -> dict[str, rl.Scalar]:
+        opt = rl.Optimizer(LINE, 40, design=[{"x": 0.5}], policy=policy, seed=seed)
+        opt.tell(opt.ask(), 1.0)
+        return opt.ask().params
+
+    for policy in ("random", "gp-ts"):
+        assert after(1, policy) == after(1, policy)
+        assert after(1, policy) != after(2, policy)
+
+
+def test_the_best_of_a_minimum_is_told_in_the_user_s_own_numbers() -> None:
+    opt = rl.Optimizer(LINE, 20, direction="minimize")
+    for x in (0.1, 0.3, 0.5, 0.7, 0.9):
+        for noise in (-0.1, 0.3):
+            opt.observe({"x": x}, 100.0 + 50.0 * (x - 0.3) ** 2 + noise)
+    best = opt.best()
+    assert best.params == {"x": 0.3}
+    assert best.luckiest == pytest.approx(99.9)
+    assert best.sample_mean == pytest.approx(100.1)
+    assert best.low < best.mean < best.high
+    assert best.mean == pytest.approx(100.1, abs=0.5)
+    assert opt.predict({"x": 0.9})[0] > 110.0
 
 
 def test_copies_go_their_own_way() -> None:
@@ -450,6 +489,19 @@ def test_a_standard_error_counts_for_what_it_says() -> None:
         run(opt, 2)
     assert exact.predict({"x": 0.5})[0] > vague.predict({"x": 0.5})[0]
     assert exact.predict({"x": 0.5})[1] < vague.predict({"x": 0.5})[1]
+
+
+@pytest.mark.parametrize("verb", ["observe", "tell"])
+def test_a_standard_error_is_an_sd_and_not_a_variance(verb: str) -> None:
+    """One result with a known error: the posterior has a closed form."""
+    opt = rl.Optimizer(LINE, 9, model=rl.Model.fixed(SE((0.3,)), lam2=7.0, omega2=4.0))
+    if verb == "observe":
+        opt.observe({"x": 0.5}, 3.0, sem=0.5)
+    else:
+        opt.tell(opt.adopt({"x": 0.5}), 3.0, sem=0.5)
+    mean, sd = opt.predict({"x": 0.5})
+    assert mean == pytest.approx(3.0 * 4.0 / (4.0 + 0.25))
+    assert sd == pytest.approx(np.sqrt(4.0 * 0.25 / (4.0 + 0.25)))
 
 
 def test_thousands_of_replicates_stay_cheap_and_flat() -> None:
@@ -762,6 +814,30 @@ def test_threads_that_share_an_optimizer_lose_nothing() -> None:
     assert all(row.value == row.number for row in told)
 
 
+def test_a_verb_lets_nobody_in_between_its_look_and_its_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alone = []
+    apply = rl.Optimizer.apply
+
+    def noted(self: rl.Optimizer, event: Event) -> None:
+        alone.append((write(event).kind, self._lock._is_owned()))  # type: ignore[attr-defined]
+        apply(self, event)
+
+    opt = rl.Optimizer(SPACE, 9)
+    monkeypatch.setattr(rl.Optimizer, "apply", noted)
+    params = {"x": 0.5, "kind": "a"}
+    opt.ask()
+    opt.tell(0, 1.0)
+    opt.observe(params, 2.0)
+    opt.adopt(params)
+    opt.abandon(1)
+    opt.extend(10)
+    kinds = ["asked", "told", "observed", "asked", "abandoned", "extended"]
+    assert alone == [(kind, True) for kind in kinds]
+    assert not opt._lock._is_owned()  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize(
     "copied", [copy.copy, copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))]
 )
@@ -817,3 +893,79 @@ def test_a_blind_start_does_not_go_on_near_the_end() -> None:
     late = [t.number for t in opt.trials[12:] if t.decision.reason == "design"]
     assert late == []
     assert sum(t.decision.reason == "design" for t in opt.trials) >= 10  # d + 2
+
+
+@pytest.mark.parametrize("dim", [3, 5, 9])
+def test_a_start_that_sees_something_has_two_points_more_than_dimensions(dim: int) -> None:
+    opt = rl.Optimizer(rl.Space({f"x{i}": rl.Float(0.0, 1.0) for i in range(dim)}), 100)
+    for _ in range(dim + 4):
+        trial = opt.ask()
+        opt.tell(trial, sum(float(value) for value in trial.params.values()))  # type: ignore[arg-type]
+    reasons = [trial.decision.reason for trial in opt.trials]
+    assert reasons[: dim + 2] == ["design"] * (dim + 2)
+    assert "design" not in reasons[dim + 2 :]
+
+
+@pytest.mark.parametrize(
+    ("lam2", "remaining", "goes_on"),
+    [(0.249, 94, False), (0.25, 94, True), (1.0, 94, True), (1.0, 8, True), (1.0, 7, False)],
+)
+def test_a_start_goes_on_from_a_noise_of_a_quarter_on(
+    lam2: float, remaining: int, goes_on: bool
+) -> None:
+    """Three numbers start with five points, or eight while a model sees nothing but noise."""
+    space = rl.Space({f"x{i}": rl.Float(0.0, 1.0) for i in range(3)})
+    opt = rl.Optimizer(space, 100)
+    run(opt, 5)
+    first = opt.propose()
+    assert first.fit is not None
+    opt.apply(replace(first, fit=first.fit | {"lam2": lam2}))
+    assert opt.remaining == 94
+    for _ in range(94 - remaining):
+        opt.adopt({"x0": 0.5, "x1": 0.5, "x2": 0.5})
+    assert (opt.propose().decision.reason == "design") is goes_on
+
+
+def test_a_fit_that_failed_is_not_taken_for_noise() -> None:
+    space = rl.Space({f"x{i}": rl.Float(0.0, 1.0) for i in range(3)})
+    opt = rl.Optimizer(space, 100)
+    run(opt, 5)
+    first = opt.propose()
+    assert first.fit is not None
+    opt.apply(replace(first, fit=first.fit | {"lam2": 1.0, "ok": False}))
+    assert opt.propose().decision.reason != "design"
+
+
+# --- when results are surprising ------------------------------------------------------------------
+
+
+def test_a_surprise_is_measured_by_what_was_expected_noise_included() -> None:
+    """Each result in its own way: one look, a mean of many, and one with a standard error."""
+    belief = surrogate.Belief.empty(rl.Model(kernel="se"), (rl.Float(0.0, 1.0),), NEWEST)
+    rng = np.random.default_rng(4)
+    for x in np.linspace(0.0, 1.0, 9):
+        y = 40.0 * np.sin(5.0 * x) + 5.0 * rng.standard_normal()
+        belief = belief.learn(surrogate.Observed(np.array([x]), float(y), 1.0, None))
+    belief = belief.refit_if_due()
+    gp, fitted = belief.posterior, belief.fitted
+    assert gp is not None
+    assert fitted is not None
+    assert belief.surprise == 0.0
+    scale = fitted.scaling.scale
+    noise = gp.noise_sd**2
+    told = [
+        (surrogate.Observed(np.array([0.31]), 60.0, 1.0, None), noise),
+        (surrogate.Observed(np.array([0.77]), -10.0, 16.0, None), noise / 16.0),
+        (surrogate.Observed(np.array([0.52]), 30.0, 1.0, 49.0), 49.0 / scale**2),
+    ]
+    for each, own in told:
+        seen = belief.learn(each).current()
+        mu, sigma = gp.predict(each.x[None, :])
+        gap = (each.y - fitted.scaling.shift) / scale - float(mu[0])
+        wanted = gap**2 / ((gp.omega * float(sigma[0])) ** 2 + own)
+        assert seen.surprise == pytest.approx(wanted)
+        assert wanted > 1e-3
+    one, other = (told[i][0] for i in (0, 1))
+    both = belief.learn(one).learn(other).current()
+    apart = belief.learn(one).current().learn(other).current()
+    assert both.surprise == apart.surprise > belief.learn(one).current().surprise

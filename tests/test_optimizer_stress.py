@@ -205,16 +205,36 @@ def test_every_choice_of_eic_passes_the_gate(noise: float, merge: bool, seed: in
     assert last.mean >= last.incumbent - 1e-8 * (abs(last.incumbent) + 1)
 
 
-@pytest.mark.parametrize("name", ["observation", "domain", "quantile"])
-def test_where_no_point_is_worth_its_cost_the_incumbent_is_taken(name: Any) -> None:
-    """Only with another incumbent than the paper's can B_n be empty: Algorithm 1's else-branch."""
+def lucky(name: Any) -> rl.Optimizer:
+    """One result was lucky beyond belief, and is known to be."""
     opt = rl.Optimizer(PLANE, 16, policy=rl.EIC(incumbent=name), n0=6)
-    opt.observe({"x": 0.0, "y": 1.0}, 40.0)  # lucky beyond belief ...
-    for _ in range(6):
-        opt.observe({"x": 0.0, "y": 1.0}, 0.0)  # ... and known to be
-    for decision in told(opt, lambda trial, eps: hills(trial.params) + 0.1 * eps):
-        if decision.z < decision.gate - 1e-6:
+    for value in [40.0] + [0.0] * 30:
+        opt.observe({"x": 0.0, "y": 1.0}, value)
+    return opt
+
+
+def test_where_no_point_is_worth_its_cost_the_incumbent_is_taken() -> None:
+    """Only with another incumbent than the paper's can B_n be empty: Algorithm 1's else-branch."""
+    opt = lucky("observation")
+    decided = 0
+    for trial in opt:
+        decision = trial.decision
+        if decision.reason != "design":
+            assert decision.incumbent == pytest.approx(40.0)
+            assert decision.z < decision.gate - 1.0
             assert decision.reason == "resample"
+            assert trial.params == opt.best().params
+            decided += 1
+        opt.tell(trial, hills(trial.params))
+    assert decided >= 10
+
+
+@pytest.mark.parametrize("name", ["domain", "quantile"])
+def test_what_one_lucky_result_said_is_no_bar_for_other_incumbents(name: Any) -> None:
+    decisions = told(lucky(name), lambda trial, eps: hills(trial.params) + 0.1 * eps)
+    assert all(d.z >= d.gate - 1e-6 or d.reason == "resample" for d in decisions)
+    assert sum(d.z >= d.gate - 1e-6 for d in decisions) >= len(decisions) - 1
+    assert max(d.incumbent for d in decisions) < 5.0
 
 
 def test_a_batch_explores_different_places() -> None:
@@ -381,12 +401,18 @@ def crowded(points: int, results: int, budget: int) -> rl.Optimizer:
 
 
 def test_a_step_with_a_thousand_results_on_fifty_points_is_quick() -> None:
-    """The bar of 10 ms is benchmarks/ask_speed.py's; here a busy machine must not fail."""
+    """The bar of 10 ms is benchmarks/ask_speed.py's; here a busy machine must not fail.
+
+    The best of many steps: it fails if each of them takes five times as long.
+    """
     opt = crowded(50, 1000, 500)
     live(opt, 3)  # the first fit, and what is imported for it
-    begun = time.process_time()
-    live(opt, 25)
-    assert (time.process_time() - begun) / 25 < 0.05
+    took = []
+    for _ in range(25):
+        begun = time.process_time()
+        live(opt, 1)
+        took.append(time.process_time() - begun)
+    assert min(took) < 0.05
 
 
 @pytest.mark.slow

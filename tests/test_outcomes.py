@@ -171,3 +171,20 @@ def test_a_fit_of_an_earlier_version_is_straight() -> None:
 def test_tail_is_checked() -> None:
     with pytest.raises(rl.ConfigError, match=r"tail: .*'cut'"):
         rl.Model(tail="cut")  # type: ignore[arg-type]
+
+
+def test_an_sd_is_stretched_as_far_as_its_mean_is_drawn_in() -> None:
+    """By the slope of the way back, at a good point and at one where disaster struck."""
+    opt = tuned("log", [-1e3, -1e3])
+    here = opt._situation()
+    scaling = here.fitted.scaling
+    for x, deep in ((0.5, False), (0.91, True)):
+        mu, sigma = here.posterior.predict(opt.space.encode({"x": x})[None, :])
+        mean, sd = opt.predict({"x": x})
+        up, down = (float(scaling.to_user(mu[0] + e)) for e in (1e-6, -1e-6))
+        assert mean == pytest.approx(float(scaling.to_user(mu[0])))
+        assert sd == pytest.approx(
+            here.posterior.omega * float(sigma[0]) * (up - down) / 2e-6, rel=1e-4
+        )
+        stretched = (up - down) / 2e-6 > 1.5 * scaling.scale
+        assert stretched is deep

@@ -50,7 +50,7 @@ SPACE = rl.Space(
         "drug": rl.Categorical(["A", "B", "C"]),
     }
 )
-PATIENCE = 15.0  # seconds; the page looks for news every 2
+PATIENCE = 60.0  # seconds, for a busy machine; the page looks for news every 2
 EVIL = "<img src=x onerror=document.title='hacked'>"
 
 

@@ -61,7 +61,7 @@ def fill(storage: str, trials: int, budget: int = 10_000) -> None:
             study.tell(trial, f(trial.number, trial.params))
 
 
-def wait_for(what: Callable[[], object], seconds: float = 30.0) -> None:
+def wait_for(what: Callable[[], object], seconds: float = 120.0) -> None:
     deadline = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < deadline
@@ -361,7 +361,7 @@ def test_the_command_ends_cleanly_and_says_what_is_wrong(tmp_path: Path) -> None
 
 def refusal(folder: Path, *options: str) -> str:
     command = [sys.executable, "-m", "regretless", "serve", "--storage", "s.db", *options]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (2, "")
     return done.stderr
 
@@ -407,13 +407,16 @@ def test_many_studies_side_by_side(storage: str, tmp_path: Path) -> None:
 
 
 def test_tells_do_not_wait_for_a_slow_ask(tmp_path: Path) -> None:
-    """More asks wait than there are threads, and each of them takes its time."""
+    """More asks wait than there are threads, and none is answered before all is told."""
     storage = str(tmp_path / "s.db")
     slow = tmp_path / "slow.py"
     slow.write_text(
-        "import time\nimport regretless as rl\nfrom regretless.cli import main\n"
+        "import time\nfrom pathlib import Path\nimport regretless as rl\n"
+        "from regretless.cli import main\n"
         "propose = rl.Optimizer.propose\n"
-        "def slowly(self):\n    time.sleep(0.2)\n    return propose(self)\n"
+        "def slowly(self):\n    Path('asking').touch()\n"
+        "    while not Path('go').exists():\n        time.sleep(0.01)\n"
+        "    return propose(self)\n"
         "rl.Optimizer.propose = slowly\nmain()\n"
     )
     fill(storage, 10)
@@ -424,12 +427,15 @@ def test_tells_do_not_wait_for_a_slow_ask(tmp_path: Path) -> None:
         askers = [threading.Thread(target=study.ask) for _ in range(30)]
         for thread in askers:
             thread.start()
-        time.sleep(0.5)
-        start = time.perf_counter()
-        for trial in known:
-            study.tell(trial, 1.0)
-        assert time.perf_counter() - start < 3.0  # thirty asks take six seconds
-        assert study.info()["asked"] < 50
+        wait_for((tmp_path / "asking").exists)
+        time.sleep(0.5)  # for the others to line up
+        try:
+            impatient = Client(service.url, timeout=60.0, patience=0.0).study("s")
+            for trial in known:
+                impatient.tell(trial, 1.0)
+            assert impatient.info()["asked"] == 20
+        finally:
+            (tmp_path / "go").touch()
         for thread in askers:
             thread.join()
         assert study.info()["asked"] == 50
@@ -568,7 +574,7 @@ def test_the_client_in_node_survives_a_restart(tmp_path: Path) -> None:
             client.stdout.readline()
         service.kill()
         service.start()
-        out, err = client.communicate(timeout=60)
+        out, err = client.communicate(timeout=240)
         assert client.returncode == 0, err
         assert re.search(r"best: .*\"retries\":", out)
     with rl.Study.open(storage, "checkout", read_only=True) as study:
@@ -591,4 +597,4 @@ def test_the_demo(tmp_path: Path) -> None:
             wait_for(lambda: any((each["told"] or 0) > 3 for each in client.studies()))
         finally:
             demo.send_signal(signal.SIGINT)
-            assert demo.wait(timeout=30) == 0
+            assert demo.wait(timeout=120) == 0

@@ -480,7 +480,7 @@ def test_gamma_may_be_given() -> None:
     for trial in opt.trials[10:]:
         d, omega = trial.decision, omega_n(policy.gamma[trial.number], 1.0, DELTA)
         assert d.z == pytest.approx((d.mean - d.incumbent) / (omega * d.sd), abs=1e-9)
-    stored = json.loads(opt.to_json())["policy"]
+    stored = json.loads(opt.to_json())["events"][0]["body"]["policy"]
     assert tuple(stored["gamma"]) == policy.gamma
     assert Optimizer.from_json(opt.to_json()).policy == policy
 

@@ -241,7 +241,7 @@ class Matern(Radial, json="Matern"):
         positive("nu", [self.nu])
         # Above 20, Bessel functions overflow, and a plot can't tell the kernel from SE.
         if self.nu > 20:
-            raise ConfigError(f"nu: need at most 20 (SE is smoother still), got {self.nu!r}")
+            raise ConfigError(f"nu: need at most 20 (use SE instead), got {self.nu!r}")
 
     @property
     def _steep(self) -> bool:

@@ -215,7 +215,7 @@ class Float(Parameter, json="float"):
         elif (high / low if self.log else high - low) > sys.float_info.max:
             raise SpaceError(f"Float: the range overflows, got low={low!r}, high={high!r}")
         elif high - low < sys.float_info.min or Line(low, high, self.log).bits < COARSEST_BITS:
-            raise SpaceError(f"Float: too little lies between low={low!r} and high={high!r}")
+            raise SpaceError(f"Float: the range is too narrow, got low={low!r}, high={high!r}")
 
     def _check_step(self) -> None:
         low, high, step = self.low, self.high, _finite("Float", "step", self.step)
@@ -507,7 +507,7 @@ def _distinct(owner: str, field: str, values: object) -> tuple[Scalar, ...]:
             kinds = "a string, a finite number, a bool or None"
             raise SpaceError(f"{owner}: each of {field} must be {kinds}, got {value!r}")
         if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise SpaceError(f"{owner}: {value!r} of {field} can't be written: half a character")
+            raise SpaceError(f"{owner}: {value!r} of {field} is no valid text (a lone surrogate)")
     natives = tuple(_native(value) for value in values)
     if len({_key(v) for v in natives}) < len(natives):
         raise SpaceError(f"{owner}: {field} must be distinct, got {list(natives)!r}")

@@ -150,7 +150,7 @@ class Space:
         if unknown := [name for name in params if name not in self.names]:
             raise SpaceError(f"params: unknown {quoted(unknown)}; known: {quoted(self.names)}")
         if idle := [name for name in params if name not in active]:
-            raise SpaceError(f"params: {quoted(idle)} does not exist here, got {dict(params)!r}")
+            raise SpaceError(f"params: {quoted(idle)} is not active here, got {dict(params)!r}")
         return {name: p.validate(params[name], name) for name, p in active.items()}
 
     def encode(self, params: Mapping[str, object]) -> Array:
@@ -235,7 +235,7 @@ class Space:
         """
         if self.size is None:
             lines = [name for name, p in self.parameters.items() if p.is_continuous]
-            raise SpaceError(f"grid: needs a finite space, but continuous are {quoted(lines)}")
+            raise SpaceError(f"grid: can't list values of continuous parameters: {quoted(lines)}")
         if self.size > MAX_GRID_POINTS:
             raise SpaceError(f"grid: {self.size} points are more than {MAX_GRID_POINTS}")
         every = product([p.places() for p in self._columns])

@@ -100,7 +100,7 @@ class IDS(Policy):
 
 
 def _log_learnt(s: Array, noise2: float) -> tuple[Array, Array]:
-    """log I and its slope in s, for the information I = log(1 + s^2/r^2) of one observation at x."""
+    """log I and its slope in s, for the information I = log(1 + s^2/r^2) of an observation."""
     learnt = np.log1p(s * s / noise2)
     return np.log(learnt), 2.0 * s / ((noise2 + s * s) * learnt)
 

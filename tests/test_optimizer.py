@@ -664,10 +664,10 @@ def test_standard_errors_of_another_world(sem: float, scale: float) -> None:
 def test_a_decision_that_could_not_be_saved_is_not_adopted() -> None:
     opt = rl.Optimizer(LINE, 12)
     wrong = rl.Decision("given", "me", 3, mean=float("nan"))
-    with pytest.raises(rl.ConfigError, match="decision: mean can't be written down, got nan"):
+    with pytest.raises(rl.ConfigError, match="decision: mean can't be stored, got nan"):
         opt.adopt({"x": 0.1}, wrong)
     for mean, kind in ((np.zeros(2), "ndarray"), ("x", "str"), (10**5000, "int")):
-        with pytest.raises(rl.ConfigError, match=f"mean can't be written down, got {kind}"):
+        with pytest.raises(rl.ConfigError, match=f"mean can't be stored, got {kind}"):
             opt.adopt({"x": 0.1}, rl.Decision("given", "me", 3, mean=mean))  # type: ignore[arg-type]
     with pytest.raises(rl.ConfigError, match=r"decision: need a Decision, got \{"):
         opt.adopt({"x": 0.1}, {"reason": "given"})  # type: ignore[arg-type]
@@ -689,7 +689,7 @@ def test_the_sample_mean_weighs_by_counts_and_standard_errors() -> None:
 
 def test_a_kernel_of_columns_that_are_not_there() -> None:
     model = rl.Model(kernel=SE((0.5,), columns=(7,)))
-    with pytest.raises(rl.ConfigError, match=r"model: SE.* has columns beyond the 2 there are"):
+    with pytest.raises(rl.ConfigError, match=r"model: SE.* more columns than the space has \(2\)"):
         rl.Optimizer(PLAIN, 10, model=model)
 
 

@@ -370,7 +370,7 @@ def test_an_order_is_no_choice(kind: type[rl.Categorical | rl.Ordinal]) -> None:
         (lambda: rl.EIC(omega_scale=inf), "omega_scale: need a positive number, got inf"),
         (lambda: rl.EIC(omega_scale=1.0, gamma=(-5.0,)), "gamma: need a list of numbers >= 0"),
         (lambda: rl.EIC(omega_scale=1.0, gamma=5.0), "gamma: need a list of numbers >= 0, got 5"),
-        (lambda: rl.EIC(gamma=(1.0,)), "gamma: has no use without omega_scale"),
+        (lambda: rl.EIC(gamma=(1.0,)), "gamma: needs omega_scale"),
         (lambda: rl.EIC(omega_scale="x"), "omega_scale: need a positive number, got 'x'"),
         (lambda: rl.EIC(gate="off"), "gate: need True or False, got 'off'"),
         (lambda: rl.EIC(merge=None), "merge: need True or False, got None"),

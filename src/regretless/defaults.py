@@ -1,11 +1,11 @@
-"""Every constant of the default, in one place and with a version.
+"""The default settings and constants of the optimiser, in numbered versions.
 
-Whoever creates an optimiser without saying how it should start, fit, decide and search gets these
-numbers.  A study stores the version that it was created with and keeps it: a later release with
-other numbers adds a version here, and never changes an old one.  Tests pin the next suggestion of
-a stored study for each version (tests/test_defaults.py).
+An optimiser uses these numbers where the user gives no setting for the initial design, the fit, the
+policy or the search.  A study stores the version that it was created with, and keeps it.  A release
+with other numbers adds a version here; it never changes an old one.
 
-Each constant has its reason beside it, or "measured": docs/results/default.md then says on what.
+The comment on a constant says what it does and why it has this value.  "Measured" means that
+experiments chose the value: docs/results/default.md has them, in the section that is quoted.
 """
 
 from __future__ import annotations
@@ -19,15 +19,27 @@ from regretless.errors import ConfigError
 
 @dataclass(frozen=True)
 class Prior:
-    """What a kernel's parameter may be: its bounds, and the normal prior of its logarithm.
+    """The bounds of one kernel parameter, and the normal prior of its logarithm.
 
-    A kernel gives one for each entry of its `theta` (see `Kernel.priors`).
+    `Kernel.priors` returns one `Prior` for each entry of the kernel's `theta`.
 
-    is_length        it is a length-scale: `Model.length_prior` says where, not `center` and `sd`
-    hidden_by_noise  it is a share of the signal that noise would hide (see `PriorRules.hiding`)
+    Args:
+        low: the smallest value that a fit may choose.
+        high: the largest value that a fit may choose.
+        center: the mean of the parameter's logarithm under the prior.
+        sd: the standard deviation of the parameter's logarithm under the prior.
+        is_length: whether the parameter is a length-scale.  `Model.length_prior` then replaces
+            `center` and `sd`.
+        hidden_by_noise: whether noise can hide the effect of the parameter.  The prior then expects
+            smaller values where the noise is larger (see `PriorRules.hiding`).
 
-    >>> Prior(low=0.1, high=10.0, center=log(1.0), sd=1.0)
-    Prior(low=0.1, high=10.0, center=0.0, sd=1.0, is_length=False, hidden_by_noise=False)
+    Raises:
+        ConfigError: not 0 < low < high, or not sd > 0.
+
+    Example:
+        >>> from math import log
+        >>> Prior(low=0.1, high=10.0, center=log(1.0), sd=1.0)
+        Prior(low=0.1, high=10.0, center=0.0, sd=1.0, is_length=False, hidden_by_noise=False)
     """
 
     low: float
@@ -45,123 +57,126 @@ class Prior:
 
 
 class StartRules(NamedTuple):
-    """How a run starts that is given neither points nor their number (`design="auto"`).
+    """The initial design of `design="auto"`.
 
-    d is the number of parameters that vary.
+    d is the number of parameters with more than one value.
     """
 
-    beyond_dim: int = 2  # d + 2 points; measured: "A thrifty start"
-    longest: tuple[int, int] = (2, 2)  # (a, b): a d + b points while only noise is seen; measured
-    budget_share: int = 4  # a start takes at most a quarter of the budget
-    grid_dims: int = 2  # up to so many numbers get a grid of about sqrt(budget) points; measured
-    choices_first: bool = True  # each choice once in the middle of the rest; measured
-    blind_noise: float = 0.25  # noise ratio lam^2 from which on only noise is seen
+    beyond_dim: int = 2  # the design has d + 2 points; measured: "A thrifty start"
+    longest: tuple[int, int] = (2, 2)  # (a, b): a d + b points if the noise is large; measured
+    budget_share: int = 4  # the design takes at most 1/4 of the budget
+    grid_dims: int = 2  # for d <= 2 numbers: a grid of about sqrt(budget) points; measured
+    choices_first: bool = True  # begin with each choice once, other columns at 1/2; measured
+    blind_noise: float = 0.25  # the noise is large if the fitted noise ratio lam^2 reaches this
 
 
 class PriorRules(NamedTuple):
     """The weak priors of `Model(method="map")`, for outcomes of unit spread on the unit cube."""
 
-    # The centre and sd of a length-scale are the model's: log h ~ N(log 0.25 + log(d)/2, 1).
+    # Only the bounds are used: `Model.length_prior` gives log h ~ N(log 0.25 + log(d)/2, 1).
     length: Prior = Prior(0.005, 100.0, 0.0, 1.0, is_length=True)
-    # Of a Hamming kernel, and of any parameter whose kernel says nothing else.
+    # For the weights of a Hamming kernel, and for parameters of kernels without their own priors.
     weight: Prior = Prior(1e-3, 20.0, 0.0, 1.0)
-    # A ripple has a tenth of the signal, give or take 4 times, less where noise would hide it ...
+    # The ripple of `Rippled` has odds of 0.1 within a factor of about 4 (one sd), less if noise
+    # can hide it ...
     ripple_odds: Prior = Prior(1e-3, 100.0, log(0.1), 1.5, hidden_by_noise=True)
     # ... and is clearly shorter than the trend; measured: "Two scales".
     ripple_ratio: Prior = Prior(0.02, 0.7, log(0.1), 0.5)
-    hiding: float = 0.05  # the noise ratio that hides half of what a ripple is believed to be
+    hiding: float = 0.05  # priors with `hidden_by_noise` have their median / (1 + lam^2 / hiding)
     noise_bounds: tuple[float, float] = (1e-8, 1e3)  # of the noise ratio lam^2
-    signal: tuple[float, float] = (1.0, 1.0)  # omega^2 ~ inverse gamma(1, 1): stays closed
-    mean_precision: float = 0.25  # mean ~ N(0, 4 omega^2), or a trend could be read as a mean
+    signal: tuple[float, float] = (1.0, 1.0)  # omega^2 ~ inverse gamma, so it has a closed form
+    mean_precision: float = 0.25  # mean ~ N(0, 4 omega^2), so that it can't absorb a trend
 
 
 class ModelRules(NamedTuple):
-    """The settings of a `Model` that is made without any; a study stores them one by one."""
+    """The default settings of `Model`.  A study stores each of them by its value."""
 
     kernel: str = "rippled"  # a trend and a ripple; measured: "Two scales"
-    length_prior: tuple[float, float] = (log(0.25), 1.0)  # of log h - log(d)/2: distances grow so
+    length_prior: tuple[float, float] = (log(0.25), 1.0)  # of log h - log(d)/2; see `Model`
     noise_prior: tuple[float, float] = (
         log(0.01),
         2.0,
-    )  # an sd of 0.1 signals, or 3 times that
+    )  # of log lam^2: a noise sd of 0.1 signal sds, within a factor of about 3
     growth: float = 0.1  # fit again when the data have grown by this share
-    lam2: float = 0.01  # before any fit
-    omega2: float = 1.0
+    lam2: float = 0.01  # the noise ratio before the first fit
+    omega2: float = 1.0  # the signal variance before the first fit
 
 
 class FitRules(NamedTuple):
-    """When and how the model is fitted."""
+    """When and how the hyper-parameters are fitted."""
 
     priors: PriorRules = PriorRules()
-    free_points: int = 50  # up to about here a fit costs no more than a search for the next point
-    surprise_sds: float = 3.0  # fit at once if prediction errors exceed what is usual by so many sd
-    widening: float = 2.0  # posterior variance times 1 + 2p/n; measured: "A wider posterior"
-    # With priors there is hardly a second optimum: in 3 of 281 fits the second or third descent
-    # ended better by more than 0.1, all with up to 25 points, and took two thirds of the time.
-    sure_points: int = 25  # beyond so many points only one fit in `sure_every` follows others
-    sure_every: int = 5
-    descents: tuple[int, int] = (3, 2)  # up to `free_points` points, and beyond
-    first_length: float = 0.5  # length-scale before any fit, times sqrt(d)
-    start_lengths: tuple[float, ...] = (0.05, 0.15, 0.4, 1.2)  # from rough to smooth, sqrt(d) times
-    start_noises: tuple[float, ...] = (1e-3, 1e-1)  # quiet and noisy
-    iterations: int = 60
-    tolerance: float = 1e-6  # within a thousandth of the best evidence
-    flat_slope: float = 1e-3
+    free_points: int = 50  # up to about here, a fit costs no more than a search for the next point
+    surprise_sds: float = 3.0  # fit at once if the squared prediction errors are so many sds high
+    widening: float = 2.0  # signal variance times 1 + 2p/n; measured: "A wider posterior"
+    # With priors, the evidence seldom has a second optimum.  In 3 of 281 fits, the second or third
+    # descent was better by more than 0.1.  All of these had at most 25 points.  The second and
+    # third descents took two thirds of the time.
+    sure_points: int = 25  # with more points, most fits descend from the last parameters only;
+    sure_every: int = 5  # one fit in 5 tries other starts as well
+    descents: tuple[int, int] = (3, 2)  # number of descents up to `free_points` points, and beyond
+    first_length: float = 0.5  # the length-scale before the first fit, in units of sqrt(d)
+    start_lengths: tuple[float, ...] = (0.05, 0.15, 0.4, 1.2)  # starts of a fit, units of sqrt(d)
+    start_noises: tuple[float, ...] = (1e-3, 1e-1)  # starts of a fit: noise ratios lam^2
+    iterations: int = 60  # at most, for each descent
+    tolerance: float = 1e-6  # ends within a thousandth of the best log evidence
+    flat_slope: float = 1e-3  # a descent ends where the gradient is smaller
 
 
 class TailRules(NamedTuple):
-    """How far below the usual outcome disasters begin (`Model(tail="log")`); measured."""
+    """Which outcomes count as disasters (`Model(tail="log")`, `Scaling.with_knee`); measured."""
 
-    far: float = 3.0  # widths
-    least_results: int = 3  # of the start, to know what is usual
+    far: float = 3.0  # a disaster is so many widths below the median of the initial design
+    least_results: int = 3  # the initial design needs so many results, or nothing is a disaster
     median_to_sd: float = 1.5  # the sd of a normal is 1.48 times its median absolute deviation
 
 
 class IDSRules(NamedTuple):
-    """The settings of `IDS` that are left to the space; measured: "Payback"."""
+    """The settings of `IDS` that depend on the space; measured: "Payback"."""
 
-    payback: float = 0.3
-    payback_with_choices: float = 1.0  # what is not looked at is never found there
+    payback: float = 0.3  # for spaces without choices
+    payback_with_choices: float = 1.0  # a choice tells nothing about the others, so try more
     directed_with_choices: bool = True
-    resolution: float = 0.1  # the least noise variance, as a share of the signal's
+    resolution: float = 0.1  # the noise variance counts as at least this share of the signal's
 
 
 class SearchRules(NamedTuple):
-    """Sizes of the search; a measurement of many random states asked for them (test_maximise.py).
+    """The size of the search for the next point, as tests/test_maximise.py found it necessary.
 
-    "Work" is points times the terms that one costs.  A stage of a climb is how many climb, the
-    strength of the barrier, and the iterations.
+    The work of a point is `Score.width`, the number of terms in its score.  A climb has stages; a
+    stage is a tuple of the number of points that climb, the strength of the barrier, and the number
+    of iterations.
     """
 
-    enumerate_points: int = 2048  # finite spaces of either size are searched completely
-    enumerate_work: int = 400_000
-    global_points: tuple[int, int] = (256, 2048)  # over the cube: fewer where each costs more
-    global_work: int = 40_000
-    around_points: tuple[int, int] = (128, 1024)  # around the best: fewer where each costs more
-    around_work: int = 15_000
-    around_distance: tuple[float, float] = (0.1, 1.0)  # in length-scales
-    centers: int = 8  # points to look around, and to move from
-    cells: int = 8  # a side of the grid that tells starts of a climb apart
+    enumerate_points: int = 2048  # a finite space with so many points is searched completely,
+    enumerate_work: int = 400_000  # and so is one whose points take this much work together
+    global_points: tuple[int, int] = (256, 2048)  # fewest and most points over the cube ...
+    global_work: int = 40_000  # ... and the work that they may take together
+    around_points: tuple[int, int] = (128, 1024)  # fewest and most points near visited ones ...
+    around_work: int = 15_000  # ... and the work that they may take together
+    around_distance: tuple[float, float] = (0.1, 1.0)  # how near, in length-scales
+    centers: int = 8  # number of best points whose surroundings and neighbours are tried
+    cells: int = 8  # cells per side of the coarse grid that keeps the starts of a climb apart
     stages: tuple[tuple[int, float, int], ...] = ((24, 1e-2, 3), (4, 6e-4, 6))
-    brief_stages: tuple[tuple[int, float, int], ...] = ((8, 6e-4, 4),)  # only the height is asked
+    brief_stages: tuple[tuple[int, float, int], ...] = ((8, 6e-4, 4),)  # if only the value matters
     touch_stages: tuple[tuple[int, float, int], ...] = ((4, 6e-4, 5),)  # after a discrete move
-    jumps: int = 128  # discrete columns drawn anew
-    jump_shares: tuple[float, float] = (0.2, 0.5)  # of the discrete columns, in each jump
-    rounds: int = 12  # of moves to neighbours
-    believed_scales: tuple[float, float] = (0.02, 1.0)  # length-scales outside are clipped
-    first_step: float = 0.15  # of a climb, in length-scales
-    longest_step: float = 0.25  # of a range
-    flat: float = 1e-7  # a gain (of log EI, as a rule) that is not worth another step
+    jumps: int = 128  # number of points with some discrete columns drawn at random
+    jump_shares: tuple[float, float] = (0.2, 0.5)  # share of the discrete columns that are drawn
+    rounds: int = 12  # at most so many rounds of moves to neighbours
+    believed_scales: tuple[float, float] = (0.02, 1.0)  # length-scales are clipped to this range
+    first_step: float = 0.15  # the first step of a climb, in length-scales
+    longest_step: float = 0.25  # the longest step of a climb, as a share of a range
+    flat: float = 1e-7  # a climb ends if a step can gain no more than this
 
 
 class MergeRules(NamedTuple):
-    """When a new point counts as one that was tried."""
+    """When a new point counts as a visited one (see `search.same_point`)."""
 
-    close: float = 0.05  # no column further apart than this share of its range
+    close: float = 0.05  # points differ in each column by at most this share of its range
 
 
 class Defaults(NamedTuple):
-    """One version of the default."""
+    """One version of all default settings and constants."""
 
     version: int
     start: StartRules = StartRules()
@@ -171,7 +186,7 @@ class Defaults(NamedTuple):
     ids: IDSRules = IDSRules()
     search: SearchRules = SearchRules()
     merge: MergeRules = MergeRules()
-    pending_draws: int = 256  # and their opposites, to see how results under way may turn out
+    pending_draws: int = 256  # pairs of opposite draws of the results of pending trials
 
 
 VERSIONS = {1: Defaults(version=1)}
@@ -179,10 +194,17 @@ NEWEST = VERSIONS[max(VERSIONS)]
 
 
 def defaults_of(version: object = None) -> Defaults:
-    """The defaults of a version; the newest if none is named.
+    """The defaults of a version.
 
-    >>> defaults_of(1).start.beyond_dim
-    2
+    Args:
+        version: the number of the version; None for the newest.
+
+    Raises:
+        ConfigError: this release has no such version.
+
+    Example:
+        >>> defaults_of(1).start.beyond_dim
+        2
     """
     if version is None:
         return VERSIONS[max(VERSIONS)]

@@ -1,4 +1,4 @@
-"""How long a gain lasts: the number of evaluations that it pays for."""
+"""The horizon of a run: the number of future evaluations that benefit from an improvement."""
 
 from __future__ import annotations
 
@@ -7,17 +7,24 @@ from typing import Any, NamedTuple
 
 
 class Horizon(NamedTuple):
-    """The one answer to "how many evaluations does a gain pay for?".
+    """How many evaluations benefit from an improvement that is found now.
 
-    Today that is what remains of a budget.  The policies, the start, the rule for merging points
-    and the sentences of a decision ask here and nowhere else.
+    That is the number of evaluations which remain of a budget.  The policies, the initial design,
+    the rule for merging points and the text of a decision all take the number from here.
 
-    >>> Horizon(budget=100, asked=99).steps
-    1
+    Args:
+        budget: the total number of evaluations.
+        asked: n, the number of evaluations that were asked for, including pending ones.
+
+    Example:
+        >>> Horizon(budget=100, asked=90).steps
+        10
+        >>> Horizon(budget=100, asked=100).steps
+        1
     """
 
-    budget: int  # evaluations in all
-    asked: int = 0  # n: how many were asked for, pending ones included
+    budget: int
+    asked: int = 0
 
     @property
     def remaining(self) -> int:
@@ -26,26 +33,27 @@ class Horizon(NamedTuple):
 
     @property
     def is_spent(self) -> bool:
+        """Whether the whole budget was asked for."""
         return self.remaining == 0
 
     @property
     def steps(self) -> int:
-        """m: the evaluations that a gain made now pays for, this one included; 1 at the least."""
+        """m, the number of evaluations that remain, including the next one; at least 1."""
         return max(1, self.remaining)
 
     def within(self, payback: float) -> float:
-        """This evaluation and a share `payback` of those after it."""
+        """1 + payback (m - 1): the next evaluation, and a share `payback` of those after it."""
         return 1.0 + payback * (self.steps - 1)
 
     def affordable(self, points: int, share: int) -> int:
-        """So many points, but at most one in `share` of all evaluations, and one at the least."""
+        """`points`, but at most budget // share, and at least 1."""
         return max(1, min(points, self.budget // share))
 
     def to_json(self) -> dict[str, Any]:
-        """What a study stores of it."""
+        """The part that a study stores: the budget."""
         return {"budget": self.budget}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Horizon:
-        """The horizon of a study's settings, before anything was asked."""
+        """The horizon that `to_json` wrote, before any evaluation is asked for."""
         return cls(data["budget"])

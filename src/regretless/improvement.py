@@ -1,8 +1,11 @@
-"""The functions behind expected improvement and its gate.
+"""Expected improvement (EI) and the gate of EIC, as accurate functions of z.
 
-Notation: h(z) = z Phi(z) + phi(z), so EI = s h(z) and the expected loss = s h(-z) for a posterior
-N(mu, s^2) and z = (mu - xi) / s.  Because h(z)/h(-z) increases in z, "EI >= evaluation cost" is the
-one-number test z >= t_m with m evaluations left (see `gate`).
+For a posterior N(mu, s^2), an incumbent value xi and z = (mu - xi) / s:
+
+- h(z) = z Phi(z) + phi(z);
+- the expected improvement is s h(z), and the expected loss is s h(-z);
+- h(z)/h(-z) increases in z, so "EI >= evaluation cost" is the same as z >= t_m, with m evaluations
+  left (see `gate`).
 """
 
 from __future__ import annotations
@@ -19,13 +22,18 @@ from regretless.errors import ConfigError
 _LOG_SQRT_2PI = 0.5 * log(2 * pi)
 _SQRT_HALF_PI = sqrt(pi / 2)
 _SQRT2 = sqrt(2)
-# Down to here 1 - x M(x) loses at most two digits; beyond, the continued fraction is used.
+# For x <= 10, 1 - x M(x) loses at most two digits.  Beyond, the continued fraction is used.
 _NEAR, _FAR, _FAR_TERMS = -1.0, -10.0, 24
-_HIGH = 3.0  # up to here h = phi (1 + z M(-z)) is as good as z Phi + phi
+_HIGH = 3.0  # up to this z, h = phi (1 + z M(-z)) is as accurate as z Phi + phi
 
 
 def h(z: ArrayLike) -> Array:
-    """h(z) = z Phi(z) + phi(z): EI of a standard normal over -z."""
+    """h(z) = z Phi(z) + phi(z), the expected improvement of N(0, 1) over the incumbent -z.
+
+    Example:
+        >>> round(float(h(0.0)), 4)
+        0.3989
+    """
     return np.exp(log_h(z))
 
 
@@ -40,17 +48,17 @@ def log_h_slope(z: ArrayLike) -> Array:
 
 
 def log_h_and_slope(z: ArrayLike) -> tuple[Array, Array]:
-    """log h(z) and Phi(z)/h(z) together; they share the costly parts.
+    """log h(z) and its slope Phi(z)/h(z), at little more than the cost of one of them.
 
     With x = -z and Mills' ratio M(x) = Phi(-x)/phi(x) = 1/(x + 1/(x + 2/(x + ...))),
-    h(-x) = phi(x) (1 - x M(x)) = phi(x) M(x) / r(x) where r(x) = x + 2/(x + 3/(x + ...)) = Phi/h:
-    the continued fraction r has no cancellation, however far the tail.
+    h(-x) = phi(x) (1 - x M(x)) = phi(x) M(x) / r(x) where r(x) = x + 2/(x + 3/(x + ...)) = Phi/h.
+    The continued fraction r has no cancellation, however large x is.
     """
     from scipy.special import erfcx, ndtr  # takes longer to import than all of this library
 
     z = np.asarray(z, dtype=float)
     flat = np.atleast_1d(z).ravel()
-    if flat.size and flat.min() > _FAR and flat.max() < _HIGH:  # as a rule: no cases to tell apart
+    if flat.size and flat.min() > _FAR and flat.max() < _HIGH:  # the usual case, and the fast one
         mills = _SQRT_HALF_PI * erfcx(flat / -_SQRT2)
         area = 1.0 + flat * mills
         value = np.log(area) - (0.5 * flat * flat + _LOG_SQRT_2PI)
@@ -61,7 +69,7 @@ def log_h_and_slope(z: ArrayLike) -> tuple[Array, Array]:
     if near.any():
         u = flat[near]
         cdf = ndtr(u)
-        # log1p(h - 1) would not be better: h itself is known to an absolute 1e-16 there.
+        # log1p(h - 1) would not be more accurate: the error of h itself is about 1e-16 there.
         area = u * cdf + np.exp(-0.5 * u * u - _LOG_SQRT_2PI)
         value[near] = np.log(area)
         slope[near] = cdf / area
@@ -84,15 +92,30 @@ def log_h_and_slope(z: ArrayLike) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=4096)
 def gate(remaining: float) -> float:
-    """t_m of the gate: the root of h(t) = h(-t)/m for m = `remaining` >= 1 evaluations left.
+    """The threshold t_m of EIC's gate: the root of h(t) = h(-t)/m.
 
-    EI >= evaluation cost (eq. evacost) exactly where z >= t_m; t_1 = 0 and t_m >= -sqrt(2 log m)
+    EI >= evaluation cost (eq. evacost) exactly where z >= t_m.  t_1 = 0 and t_m >= -sqrt(2 log m)
     (Lemma 2).
+
+    Args:
+        remaining: m >= 1, the number of evaluations over which a loss is spread.
+
+    Returns:
+        t_m <= 0.
+
+    Raises:
+        ConfigError: `remaining` is not a finite number >= 1.
+
+    Example:
+        >>> gate(1)
+        0.0
+        >>> gate(1000) < gate(10) < 0
+        True
     """
     if not (isfinite(remaining) and remaining >= 1):
         raise ConfigError(f"gate: need a finite number >= 1 of evaluations left, got {remaining!r}")
     if remaining == 1:
-        return 0.0  # the search would end at -0.0
+        return 0.0  # the iteration below would return -0.0
     log_m = log(remaining)
     low, high = -sqrt(2 * log_m), 0.0
     t = low
@@ -104,7 +127,7 @@ def gate(remaining: float) -> float:
         else:
             high = t
         step = t - excess / float(dup + ddown)
-        # Newton, kept inside the bracket by bisection.
+        # A Newton step; bisection replaces one that leaves the bracket.
         new = step if low <= step <= high else 0.5 * (low + high)
         if abs(new - t) <= 4e-16 * max(1.0, abs(new)):
             return new

@@ -1,8 +1,9 @@
-"""What the optimiser says: a trial, the decision behind it, and the best point so far.
+"""What an optimiser returns: trials, the decisions behind them, the best point, the history.
 
-All numbers are in the user's units and direction; gains, losses and costs are positive either way.
-Where a disaster is expected, its loss, cost and z are the drawn-in ones that the policy weighs (see
-`outcomes`): smaller than the difference of the means.
+All numbers are in the user's units and direction.  Gains, losses and costs are positive whether the
+run maximises or minimises.  If the model expects a disaster at a point (see `Model.tail`), then its
+loss, cost and z are those that the policy works with.  They are smaller than the difference of the
+means suggests, because the model counts disasters by their logarithm.
 """
 
 from __future__ import annotations
@@ -26,47 +27,86 @@ REASONS = ("design", "explore", "exploit", "resample", "exhausted", "given")
 
 @dataclass(frozen=True)
 class Decision:
-    """Why a point was chosen, and the numbers behind it; `str()` is a sentence for a person.
+    """Why a point was chosen, and the numbers behind it.  `str()` explains it in a sentence.
 
-    reason: "design" (the start), "explore" (a new point that is expected to be worse than the
-    incumbent, but may be better), "exploit" (a new point that is expected to be at least as good),
-    "resample" (a point that was tried before), "exhausted" (the budget is spent; the best point is
-    served), "given" (somebody else's choice, see `Optimizer.adopt`).
+    Numbers that do not apply are None, such as those of the model during the initial design.
+
+    Attributes:
+        reason: one of
+            "design": a point of the initial design;
+            "explore": a new point that is expected to be worse than the incumbent, but may be
+            better;
+            "exploit": a new point that is expected to be at least as good as the incumbent;
+            "resample": a point that was tried before;
+            "exhausted": the best point, because the budget is spent;
+            "given": a point that the user chose, see `Optimizer.adopt`.
+        policy: the name of the policy.
+        remaining: how many evaluations were left, including this one.
+        pending: how many other trials were waiting for their results.
+        mean: the posterior mean at the point.
+        sd: the posterior sd at the point.
+        incumbent: xi, the value that an improvement is measured from.
+        expected_improvement: what each later evaluation gains on average, if the point replaces the
+            incumbent when it is better.
+        expected_loss: what this evaluation loses on average, if the point is worse.
+        horizon: the number of evaluations in which the gain has to make up for the loss.
+        evaluation_cost: the expected loss, divided by the horizon.
+        gate: t_m, the smallest z that the policy allows; None if it has no gate.
+        z: (mean - incumbent) / sd, with the sign such that larger is better.
+        tried: how many results of this point had been told before.
+        merged: whether the search found a new point that the posterior can't tell from this one.
+        noise_sd: the fitted sd of the noise of one observation.
+        refitted: whether the model was fitted for this decision.
+        fit_ok: False if the fit failed, so that earlier hyper-parameters were kept.
+        jitter: what was added to the diagonal of the covariance so that it could be factorised.
+
+    Example:
+        >>> import regretless as rl
+        >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=20)
+        >>> decision = optimizer.ask().decision
+        >>> decision.reason
+        'design'
+        >>> print(decision)
+        started: a point of the initial design, 20 evaluations left
     """
 
     reason: str
     policy: str
-    remaining: int  # evaluations left, this one included
-    pending: int = 0  # trials that were asked and not yet told
-    mean: float | None = None  # posterior mean of the chosen point
-    sd: float | None = None  # posterior sd of the chosen point
-    incumbent: float | None = None  # xi: what improvement is counted from
-    expected_improvement: float | None = None  # a step, if this point is kept where it is better
-    expected_loss: float | None = None  # once, if it is worse
-    horizon: float | None = None  # steps within which a gain has to make up for a loss
-    evaluation_cost: float | None = None  # the expected loss, spread over these steps
-    gate: float | None = None  # t_m: the least z that is allowed; None where the policy has no gate
-    z: float | None = None  # (mean - incumbent) / sd, larger is better
-    tried: int = 0  # how often this very point had been told before
-    merged: bool = False  # a new point was found, but the posterior can't tell it from this one
-    noise_sd: float | None = None  # fitted sd of one observation
-    refitted: bool = False  # the model was fitted for this decision
-    fit_ok: bool = True  # False: the fit failed and earlier parameters were kept
-    jitter: float = 0.0  # what had to be added to the covariance to factorise it
+    remaining: int
+    pending: int = 0
+    mean: float | None = None
+    sd: float | None = None
+    incumbent: float | None = None
+    expected_improvement: float | None = None
+    expected_loss: float | None = None
+    horizon: float | None = None
+    evaluation_cost: float | None = None
+    gate: float | None = None
+    z: float | None = None
+    tried: int = 0
+    merged: bool = False
+    noise_sd: float | None = None
+    refitted: bool = False
+    fit_ok: bool = True
+    jitter: float = 0.0
 
     def __str__(self) -> str:
         return _SENTENCES[self.reason](self)
 
     def to_json(self) -> dict[str, Any]:
-        """Of plain types, though a policy of one's own may have left numpy's in it."""
+        """The attributes as JSON; numpy scalars from a custom policy become Python's."""
         return {k: v.item() if isinstance(v, np.generic) else v for k, v in vars(self).items()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Decision:
-        names = cls.__dataclass_fields__
-        reason = data.get("reason") if isinstance(data, Mapping) else None
-        if reason not in REASONS:
-            raise StorageError(f"decision: reason must be one of {REASONS}, got {reason!r}")
+        """The decision that `to_json` wrote; unknown attributes are ignored.
+
+        Raises:
+            StorageError: the reason is unknown, or a required attribute is missing.
+        """
+        names = {f.name for f in fields(cls)}
+        if data["reason"] not in REASONS:
+            raise StorageError(f"decision: reason must be one of {REASONS}, got {data['reason']!r}")
         try:
             return cls(**{k: v for k, v in data.items() if k in names})
         except TypeError as error:
@@ -74,7 +114,7 @@ class Decision:
 
 
 def checked_decision(decision: object) -> Decision:
-    """One that can be written down."""
+    """The decision, after a check that a study can store it; ConfigError otherwise."""
     if not isinstance(decision, Decision):
         raise ConfigError(f"decision: need a Decision, got {decision!r}")
     if decision.reason not in REASONS:
@@ -82,7 +122,7 @@ def checked_decision(decision: object) -> Decision:
     for name, value in decision.to_json().items():
         if not (isinstance(value, str) if name in ("reason", "policy") else _is_plain(value)):
             shown = value if isinstance(value, float) else type(value).__name__
-            raise ConfigError(f"decision: {name} can't be written down, got {shown}")
+            raise ConfigError(f"decision: {name} can't be stored, got {shown}")
     return decision
 
 
@@ -112,7 +152,7 @@ def _explore(d: Decision) -> str:
 
 def _exploit(d: Decision) -> str:
     return (
-        f"moved: expected {_short(d.mean)} ± {_short(d.sd)}, no worse than what there is to beat "
+        f"moved: expected {_short(d.mean)} ± {_short(d.sd)}, no worse than the value to beat "
         f"({_short(d.incumbent)}); {_gain_and_loss(d)}"
     )
 
@@ -157,7 +197,21 @@ def _short(value: float | None) -> str:
 
 @dataclass(frozen=True)
 class Trial:
-    """Something to try: `params` go to the system, `number` comes back with the result."""
+    """One suggestion: set the system to `params`, and tell the result with the trial.
+
+    Attributes:
+        number: 0, 1, 2, …, in the order in which the trials were asked for.
+        params: a value for each parameter.
+        decision: why these parameters were chosen.
+
+    Example:
+        >>> import regretless as rl
+        >>> optimizer = rl.Optimizer(rl.Space({"visits": rl.Int(1, 12)}), budget=20)
+        >>> trial = optimizer.ask()
+        >>> trial.number
+        0
+        >>> optimizer.tell(trial, value=2.5 * trial.params["visits"])
+    """
 
     number: int
     params: dict[str, Scalar]
@@ -165,7 +219,11 @@ class Trial:
 
 
 def number_of(trial: Trial | int) -> int:
-    """The number of a trial, given as it was asked or by its number alone."""
+    """The number of a trial, given as a `Trial` or as its number.
+
+    Raises:
+        UnknownTrialError: it is neither of them.
+    """
     number = trial.number if isinstance(trial, Trial) else trial
     if isinstance(number, bool) or not isinstance(number, Integral):
         raise UnknownTrialError(f"trial: need a Trial or its number, got {trial!r}")
@@ -174,45 +232,114 @@ def number_of(trial: Trial | int) -> int:
 
 @dataclass(frozen=True)
 class Best:
-    """The visited point with the best posterior mean, never just the luckiest observation."""
+    """The visited point with the best posterior mean.
+
+    It is not always the point of the best observation, which may be due to noise.
+
+    Attributes:
+        params: a value for each parameter.
+        mean: the posterior mean of f at the point.
+        low: the lower end of the 95 % interval of f at the point.
+        high: the upper end of the 95 % interval of f at the point.
+        count: how many results were told for the point.
+        sample_mean: the mean of these results, weighted by their counts and standard errors.
+        luckiest: the best single observation of all points, for comparison.
+
+    Example:
+        >>> import regretless as rl
+        >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=3)
+        >>> for trial, value in zip(optimizer, [1.0, 4.0, 3.0]):
+        ...     optimizer.tell(trial, value)
+        >>> best = optimizer.best()
+        >>> best.luckiest
+        4.0
+        >>> best.low < best.mean < best.high
+        True
+    """
 
     params: dict[str, Scalar]
-    mean: float  # posterior mean of f there
-    low: float  # 95 % interval of f there
+    mean: float
+    low: float
     high: float
-    count: int  # how many results were told for it
-    sample_mean: float  # their mean, by their counts and standard errors
-    luckiest: float  # the best single observation anywhere, for comparison
+    count: int
+    sample_mean: float
+    luckiest: float
 
 
 @dataclass(frozen=True, eq=False)
 class Landscape:
-    """Posterior, gain and cost at a list of points, in the user's units, for pictures."""
+    """The posterior and the policy's view of a list of points, in the user's units, for plots.
+
+    Each array has one number for each point.  See `Optimizer.landscape`.
+
+    Attributes:
+        mean: the posterior mean.
+        sd: the posterior sd.
+        expected_improvement: what each later evaluation gains on average, if the point replaces the
+            incumbent when it is better.
+        evaluation_cost: the expected loss of an evaluation, divided by the policy's horizon.
+        z: (mean - incumbent) / sd, with the sign such that larger is better.
+        feasible: whether the policy's gate allows the point.
+        incumbent: xi, the value that an improvement is measured from.
+
+    Example:
+        >>> import regretless as rl
+        >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=9)
+        >>> optimizer.observe({"x": 0.2}, 3.0)
+        >>> optimizer.observe({"x": 0.7}, 1.0)
+        >>> landscape = optimizer.landscape([{"x": 0.2}, {"x": 0.4}])
+        >>> bool(landscape.sd[0] < landscape.sd[1])  # less is known where nothing was tried
+        True
+    """
 
     mean: Array
     sd: Array
     expected_improvement: Array
     evaluation_cost: Array
-    z: Array  # (mean - incumbent) / sd, larger is better
-    feasible: NDArray[np.bool_]  # the policy's gate lets the point pass
+    z: Array
+    feasible: NDArray[np.bool_]
     incumbent: float
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the history."""
+    """One row of the history: a trial, or a result from before the run.
 
-    number: int | None  # None for prior data
-    status: str  # "pending", "told", "abandoned", "observed"
+    Attributes:
+        number: the number of the trial; None for a result from before the run.
+        status: "pending", "told" or "abandoned" for a trial; "observed" for a result from before.
+        params: a value for each parameter.
+        value: the result; None if there is none yet.
+        sem: the standard error of the value, if it was told.
+        count: how many evaluations the value is the mean of; None if there is no value yet.
+        decision: why the parameters were chosen; None for a result from before the run.
+        time: when the value was measured, if that is known.
+
+    Example:
+        >>> import regretless as rl
+        >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=9)
+        >>> optimizer.observe({"x": 0.5}, 3.0)
+        >>> [row.status for row in optimizer.history()]
+        ['observed']
+    """
+
+    number: int | None
+    status: str
     params: dict[str, Scalar]
     value: float | None
     sem: float | None
     count: float | None
     decision: Decision | None
-    time: datetime | None = None  # of the result, if that is known
+    time: datetime | None = None
 
     def flat(self) -> dict[str, Any]:
-        """One flat dict, with the same keys in every row: pandas and csv writers take it as is."""
+        """The row as one flat dict with the same keys in every row, for pandas and csv writers.
+
+        Example:
+            >>> row = Row(None, "observed", {"x": 0.5}, 3.0, None, 1.0, None)
+            >>> row.flat()["params_x"]
+            0.5
+        """
         out: dict[str, Any] = {"number": self.number, "status": self.status, "value": self.value}
         out |= {"sem": self.sem, "count": self.count}
         out["time"] = None if self.time is None else self.time.isoformat()

@@ -1,14 +1,18 @@
-"""Section 4 of the paper as numbers: information gain, confidence widths, regret bounds and rates.
+"""The theory of section 4 as functions: information gain, confidence widths, regret bounds, rates.
 
 Everything holds for a GP with zero mean, a kernel with k(x, x) = 1 and k >= 0, and a noise ratio
-lam^2, which is 1 + 2/N in Theorem 1.  Symbols are the paper's: f has norm at most B in the kernel's
-RKHS (A2); the noise is R-sub-Gaussian, E exp(t eps) <= exp(t^2 R^2 / 2) (A3); a statement may fail
-with probability delta; and omega_n = c sqrt(gamma_n + 1 + log(1/delta)).
+lam^2, which is 1 + 2/N in Theorem 1.  The symbols are those of the paper:
 
-Where the paper writes gamma_n, the information I_n of the n points that were really visited will
-do: Lemma 1 is proved through it (Chowdhury & Gopalan 2017, Theorem 2), Lemma 5 is an inequality for
-it, and of gamma_n itself the proof needs no more than that it grows with n.  I_n <= gamma_n is
-known at run time, so the policies use it, and `run_bound` is the bound that follows.
+- B bounds the norm of f in the kernel's RKHS (A2);
+- R is the scale of the noise, which is R-sub-Gaussian: E exp(t eps) <= exp(t^2 R^2 / 2) (A3);
+- delta is the probability with which a statement may fail;
+- gamma_n is the largest information that n points can have, and I_n that of the points visited;
+- omega_n = c sqrt(gamma_n + 1 + log(1/delta)).
+
+I_n may replace gamma_n everywhere.  The proof of Lemma 1 uses I_n (Chowdhury & Gopalan 2017,
+Theorem 2), and Lemma 5 is an inequality for I_n.  The rest of the proof needs only that gamma_n
+grows with n, and so does I_n.  I_n is at most gamma_n and is known at run time.  So the policies
+use it, and `run_bound` is the bound that follows.
 """
 
 from __future__ import annotations
@@ -27,25 +31,59 @@ from regretless.improvement import log_h
 from regretless.kernels import SE, Kernel, Matern
 from regretless.model import GP, Data, Hyper
 
-GREEDY = 1.0 - 1.0 / e  # greedy reaches at least this share of gamma_n (Nemhauser et al. 1978)
+GREEDY = 1.0 - 1.0 / e  # greedy choice has at least this share of gamma_n (Nemhauser et al. 1978)
 
-_ROUND = 16  # picks between two complete updates of the candidates' variances
-_BATCH = 64  # candidates that are brought up to date together, to begin with
+_ROUND = 16  # picks between two updates of the variances of all candidates
+_BATCH = 64  # size of the first batch of candidates whose variances are updated together
 
 
 # --- information ----------------------------------------------------------------------------------
 
 
 def mutual_information(kernel: Kernel, X: Array, lam2: float) -> float:
-    """I(Y; F) of observations at the rows of X, eq. infogain: log det(I + K / lam^2) / 2."""
+    """I(Y; F) of observations at the rows of X, eq. infogain: log det(I + K / lam^2) / 2.
+
+    Args:
+        kernel: the kernel of f.
+        X: the points, of shape (n, d).
+        lam2: the noise ratio lam^2.
+
+    Raises:
+        ConfigError: X has no rows or is not finite, or lam2 is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> from regretless.kernels import SE
+        >>> once = mutual_information(SE((0.3,)), np.array([[0.5]]), lam2=1.0)
+        >>> round(once, 4)  # log(2) / 2
+        0.3466
+    """
     X = _checked_points(X, lam2)
     return GP.of(Data.of(X, np.zeros(len(X))), Hyper(kernel, lam2, 1.0)).information
 
 
 def sequential_sd(kernel: Kernel, X: Array, lam2: float) -> Array:
-    """sigma_n(x_(n+1)), n = 0 ... N-1, for the points in the order in which they were visited.
+    """sigma_n(x_(n+1)) for n = 0, ..., N-1: the posterior sd of each point before it is observed.
 
-    Its squares plus lam^2 are the pivots of the Cholesky factor of K + lam^2 I.
+    The squares of these numbers plus lam^2 are the squared pivots of the Cholesky factor of
+    K + lam^2 I.
+
+    Args:
+        kernel: the kernel of f.
+        X: the points, of shape (N, d), in the order in which they were visited.
+        lam2: the noise ratio lam^2.
+
+    Returns:
+        An array of N numbers.
+
+    Raises:
+        ConfigError: X has no rows or is not finite, or lam2 is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> from regretless.kernels import SE
+        >>> sequential_sd(SE((0.3,)), np.array([[0.5], [0.5]]), lam2=1.0).round(4).tolist()
+        [1.0, 0.7071]
     """
     X = _checked_points(X, lam2)
     pivots = np.diag(np.linalg.cholesky(kernel.gram(X) + lam2 * np.eye(len(X))))
@@ -53,45 +91,77 @@ def sequential_sd(kernel: Kernel, X: Array, lam2: float) -> Array:
 
 
 def information_path(sigma: Array, lam2: float) -> Array:
-    """I_1 ... I_N of visited points from their `sequential_sd`: the chain rule, as in Lemma 5."""
+    """I_1, ..., I_N of the visited points, by the chain rule as in Lemma 5.
+
+    Args:
+        sigma: the result of `sequential_sd`.
+        lam2: the noise ratio lam^2.
+
+    Returns:
+        An array of N numbers.
+
+    Example:
+        >>> import numpy as np
+        >>> information_path(np.array([1.0, 0.5]), lam2=1.0).round(4).tolist()
+        [0.3466, 0.4581]
+    """
     return 0.5 * np.cumsum(np.log1p(sigma**2 / lam2))
 
 
 def greedy_information_gain(kernel: Kernel, candidates: Array, n: int, lam2: float) -> Array:
-    """gamma_1 ... gamma_n over a set of candidates from below, by greedy choice (repeats allowed).
+    """Lower bounds of gamma_1, ..., gamma_n over a set of candidates, by greedy choice.
 
-    The gain of a point is log(1 + sigma^2 / lam^2) / 2, so the greedy choice is the point of the
-    largest posterior variance.  Information is submodular, hence value <= gamma <= value / `GREEDY`
-    (see `information_upper` for a better upper end).
+    A point adds the information log(1 + sigma^2 / lam^2) / 2, so the greedy choice is the point
+    with the largest posterior variance.  It may choose a point again.  Information is submodular,
+    so that bound <= gamma <= bound / `GREEDY`.  `information_upper` is a better upper bound.
 
-    Variances only fall (Lemma 7), so an old one is an upper bound, and a candidate is looked at
-    again only if its old variance might win (Minoux's lazy greedy).  All are brought up to date
-    once every few picks, in one matrix product.
+    Args:
+        kernel: the kernel of f.
+        candidates: the points to choose from, of shape (m, d).
+        n: the number of choices.
+        lam2: the noise ratio lam^2.
+
+    Returns:
+        An array of n numbers.
+
+    Raises:
+        ConfigError: there are no candidates or they are not finite, n is less than 1, or lam2 is
+            not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> from regretless.kernels import SE
+        >>> gain = greedy_information_gain(SE((0.3,)), np.linspace(0, 1, 50)[:, None], 3, lam2=1.0)
+        >>> gain.shape, round(float(gain[0]), 4)
+        ((3,), 0.3466)
     """
+    # Variances never increase (Lemma 7), so an old variance is an upper bound.  A candidate's is
+    # computed again only if the old one might be the largest (Minoux's lazy greedy).  Every few
+    # picks, all are computed again in one matrix product.
     points, n = _checked_points(candidates, lam2), whole("n", n, least=1)
     search = _Greedy(kernel, points, n, lam2)
     return 0.5 * np.cumsum([log1p(search.pick() / lam2) for _ in range(n)])
 
 
 class _Greedy:
-    """Candidates with their rows of the partial Cholesky factor, w_i = T^-1 k(picked, x_i).
+    """The candidates, with w_i = T^-1 k(picked, x_i) for each candidate i.
 
-    T is the factor of K + lam^2 I over the picked points, and the posterior variance of candidate i
-    is 1 - |w_i|^2.
+    T is the Cholesky factor of K + lam^2 I over the picked points.  The posterior variance of
+    candidate i is 1 - |w_i|^2.
     """
 
     def __init__(self, kernel: Kernel, points: Array, n: int, lam2: float) -> None:
         self.kernel, self.points, self.lam2 = kernel, points, lam2
         self.picked: list[int] = []
         self.factor = np.zeros((n, n))
-        self.rows = np.empty((len(points), n))  # of which the first `settled` columns are filled
+        self.rows = np.empty((len(points), n))  # the w_i; only the first `settled` columns are set
         self.settled = 0
         self.base = kernel.diag(points)  # variances given the first `settled` picks
-        self.variance = self.base.copy()  # given the first `seen` picks
+        self.variance = self.base.copy()  # variances given the first `seen` picks of each
         self.seen = np.zeros(len(points), dtype=int)
 
     def pick(self) -> float:
-        """Pick the next point; its variance before it is observed."""
+        """Pick the next point, and return its variance before it is observed."""
         now, batch, best = len(self.picked), _BATCH, -inf
         while self.seen[winner := int(np.argmax(self.variance))] < now:
             stale = np.flatnonzero((self.seen < now) & (self.variance >= best))
@@ -118,7 +188,7 @@ class _Greedy:
         self.variance[:], self.seen[:] = self.base, self.settled
 
     def _tail(self, which: NDArray[np.intp]) -> Array:
-        """The entries of these candidates' rows for the picks since the last settling."""
+        """The entries of w_i for the picks since the last `_settle`, for these candidates."""
         old, now = self.settled, len(self.picked)
         right = self.kernel.gram(self.points[self.picked[old:]], self.points[which])
         right -= self.factor[old:now, :old] @ self.rows[which, :old].T
@@ -127,10 +197,22 @@ class _Greedy:
 
 
 def information_upper(gain: Array) -> Array:
-    """gamma_1 ... gamma_n over the same candidates from above, given `greedy_information_gain`.
+    """Upper bounds of gamma_1, ..., gamma_n over the candidates of `greedy_information_gain`.
 
-    Submodularity: n more points add at most n times what the best next one adds, so that
-    gamma_n <= gain_k + n (gain_(k+1) - gain_k) for every k.  Never worse than gain_n / `GREEDY`.
+    Information is submodular: n more points add at most n times as much as the best next point.  So
+    gamma_n <= gain_k + n (gain_(k+1) - gain_k) for every k.  The bound is never larger than
+    gain_n / `GREEDY`.
+
+    Args:
+        gain: the result of `greedy_information_gain`.
+
+    Returns:
+        An array of n numbers.
+
+    Example:
+        >>> import numpy as np
+        >>> information_upper(np.array([1.0, 1.5, 1.75])).tolist()
+        [1.0, 2.0, 2.25]
     """
     start, step = np.concatenate([[0.0], gain[:-1]]), np.diff(gain, prepend=0.0)
     count = np.arange(1, len(gain) + 1)
@@ -138,12 +220,25 @@ def information_upper(gain: Array) -> Array:
 
 
 def information_bound(kernel: Kernel, n: int, lam2: float) -> float:
-    """gamma_n over the whole cube [0, 1]^d from above, with every constant, for SE and Matern.
+    """An upper bound of gamma_n over the whole cube [0, 1]^d, with all constants.
 
-    As in Vakili et al. (2021), the kernel is split into a part of finite rank D and a rest whose
-    variance is at most rest: gamma_n <= D log(1 + n / (lam^2 D)) / 2 + n rest / (2 lam^2).  The
-    finite part here is f's Taylor polynomial of degree q in each of M^d cells; the best M and q are
-    taken.
+    As in Vakili et al. (2021), the kernel is split into a part of finite rank D and a rest with
+    variance at most `rest`.  Then gamma_n <= D log(1 + n / (lam^2 D)) / 2 + n rest / (2 lam^2).
+    Here the part of finite rank is the Taylor polynomial of f, of degree q, in each of M^d cells.
+    The bound is the smallest one over M and q.
+
+    Args:
+        kernel: an `SE` or `Matern` kernel.
+        n: the number of points.
+        lam2: the noise ratio lam^2.
+
+    Raises:
+        ConfigError: the kernel is of another kind, n is less than 1, or lam2 is not positive.
+
+    Example:
+        >>> from regretless.kernels import SE
+        >>> information_bound(SE((0.5,)), 10, 1.0) < information_bound(SE((0.5,)), 1000, 1.0) < 100
+        True
     """
     n = whole("n", n, least=1)
     check_amount("lam2", lam2, positive=True)
@@ -175,10 +270,10 @@ def _taylor_rests(kernel: Kernel, radius: float) -> list[float]:
 def _wave_rest(nu: float, q: int, radius: float) -> float:
     """A bound on E|exp(i r t) - its Taylor polynomial of degree q|^2 for t ~ Student(2 nu).
 
-    Those are the waves that f is made of; r is the radius.  The polynomial misses them by at most
-    |r t|^(q+1) / (q+1)!, which has a second moment if q + 1 < nu.  If not, it is used up to
-    |t| = tau only, and beyond the other bound, 2 |r t|^q / q!.  The density of t is at most
-    kappa |t|^(-2 nu - 1), which is put in for |t| > 1.
+    r is the radius.  By the spectral representation, f is a sum of such waves exp(i r t).  The
+    error of the polynomial is at most |r t|^(q+1) / (q+1)!.  This has a second moment if
+    q + 1 < nu.  Otherwise it is used for |t| <= tau only, and the bound 2 |r t|^q / q! for larger
+    |t|.  For |t| > 1, the density of t is bounded by kappa |t|^(-2 nu - 1).
     """
     from scipy.special import beta
 
@@ -197,12 +292,37 @@ def _wave_rest(nu: float, q: int, radius: float) -> float:
 
 
 def noise_ratio(N: int) -> float:
-    """lam^2 = 1 + 2/N of Theorem 1."""
+    """lam^2 = 1 + 2/N, the noise ratio of Theorem 1.
+
+    Args:
+        N: the number of evaluations.
+
+    Raises:
+        ConfigError: N is not a whole number of at least 1.
+
+    Example:
+        >>> noise_ratio(100)
+        1.02
+    """
     return 1.0 + 2.0 / whole("N", N, least=1)
 
 
 def beta_n(gamma: float, B: float, R: float, delta: float) -> float:
-    """beta_n, Lemma 1: with probability 1 - delta, |f - mu_n| <= beta_n sigma_n for all x and n."""
+    """beta_n of Lemma 1: with probability 1 - delta, |f - mu_n| <= beta_n sigma_n for all x and n.
+
+    Args:
+        gamma: gamma_n or I_n.
+        B: the bound of the RKHS norm of f.
+        R: the scale of the noise.
+        delta: the probability of failure.
+
+    Raises:
+        ConfigError: a number is negative, or delta is not between 0 and 1.
+
+    Example:
+        >>> round(beta_n(gamma=3.0, B=1.0, R=1.0, delta=0.1), 2)
+        4.55
+    """
     for name, value in (("gamma", gamma), ("B", B), ("R", R)):
         check_amount(name, value)
     check_inside("delta", delta, "a probability")
@@ -210,7 +330,20 @@ def beta_n(gamma: float, B: float, R: float, delta: float) -> float:
 
 
 def omega_n(gamma: float, c: float, delta: float) -> float:
-    """omega_n, eq. omgn."""
+    """omega_n = c sqrt(gamma_n + 1 + log(1/delta)), eq. omgn.
+
+    Args:
+        gamma: gamma_n or I_n.
+        c: the factor, see `omega_scale`.
+        delta: the probability of failure.
+
+    Raises:
+        ConfigError: gamma is negative, c is not positive, or delta is not between 0 and 1.
+
+    Example:
+        >>> round(omega_n(gamma=3.0, c=1.0, delta=0.1), 2)
+        2.51
+    """
     check_amount("gamma", gamma)
     check_amount("c", c, positive=True)
     check_inside("delta", delta, "a probability")
@@ -218,7 +351,21 @@ def omega_n(gamma: float, c: float, delta: float) -> float:
 
 
 def omega_scale(B: float, R: float, delta: float) -> float:
-    """The least c for which omega_n >= beta_n at all n: the choice of c where none is given."""
+    """The smallest c with omega_n >= beta_n for all n.  It is the default of `regret_bound`.
+
+    Args:
+        B: the bound of the RKHS norm of f.
+        R: the scale of the noise.
+        delta: the probability of failure.
+
+    Raises:
+        ConfigError: B is not positive, R is negative, or delta is not between 0 and 1.
+
+    Example:
+        >>> c = omega_scale(B=1.0, R=1.0, delta=0.1)
+        >>> omega_n(5.0, c, 0.1) >= beta_n(5.0, 1.0, 1.0, 0.1)
+        True
+    """
     check_amount("B", B, positive=True)
     return beta_n(0.0, B, R, delta) / omega_n(0.0, 1.0, delta)
 
@@ -227,17 +374,32 @@ def omega_scale(B: float, R: float, delta: float) -> float:
 
 
 def variance_constant(lam2: float) -> float:
-    """The factor of Lemma 5: sum_n sigma_n^2(x_(n+1)) <= 2 I_N / log(1 + 1/lam^2).
+    """The factor 2 / log(1 + 1/lam^2) of Lemma 5: sum_n sigma_n^2(x_(n+1)) <= factor I_N.
 
-    log(1 + s / lam^2) is concave in s = sigma_n^2 <= 1, hence at least s log(1 + 1/lam^2); sum, and
-    put in I_N = sum_n log(1 + sigma_n^2 / lam^2) / 2 <= gamma_N.  (The paper's factor 2 lam^2 would
-    need log(1 + x) >= x, which is the wrong way round.)
+    Proof: log(1 + s / lam^2) is concave in s = sigma_n^2 <= 1, so it is at least
+    s log(1 + 1/lam^2).  The sum over n of log(1 + sigma_n^2 / lam^2) / 2 is I_N <= gamma_N.  (The
+    paper has the factor 2 lam^2.  That would need log(1 + x) >= x, but the opposite is true.)
+
+    Args:
+        lam2: the noise ratio lam^2.
+
+    Example:
+        >>> round(variance_constant(1.0), 3)
+        2.885
     """
     return 2.0 / log1p(1.0 / lam2)
 
 
 def improvement_constant(ratio: float) -> float:
-    """C' = h(beta/omega) / h(-beta/omega), eq. insregterm1 (Lemma 3)."""
+    """C' = h(beta/omega) / h(-beta/omega), eq. insregterm1 (Lemma 3).
+
+    Args:
+        ratio: beta / omega.
+
+    Example:
+        >>> round(improvement_constant(1.0), 1)
+        13.0
+    """
     return float(np.exp(log_h(ratio) - log_h(-ratio)))
 
 
@@ -253,15 +415,34 @@ def regret_bound(
     gamma_n0: float = 0.0,
     sd_sum: float | None = None,
 ) -> float:
-    """What R_N stays below with probability 1 - delta: eq. RNfinal plus the initial design.
+    """A bound of R_N that holds with probability 1 - delta: eq. RNfinal plus the initial design.
 
-    `gamma` is gamma_N or a bound on it from above, `gamma_n0` is gamma_(n_0) or one from below.
-    `sd_sum` is sum_n sigma_n(x_(n+1)) if it is known; if not, Lemma 5 and Cauchy-Schwarz bound it.
-    beta_n / omega_n falls with n, so that C' is the one at n_0.
+    beta_n / omega_n decreases with n, so C' is computed at n_0.
+
+    Args:
+        N: the number of evaluations.
+        n0: n_0, the number of points of the initial design.
+        gamma: gamma_N, or an upper bound of it.
+        B: the bound of the RKHS norm of f.
+        R: the scale of the noise.
+        delta: the probability of failure.
+        c: the factor of omega_n; `omega_scale` if it is None.
+        gamma_n0: gamma_(n_0), or a lower bound of it.
+        sd_sum: sum_n sigma_n(x_(n+1)), if it is known; otherwise it is bounded by Lemma 5 and
+            Cauchy-Schwarz.
+
+    Raises:
+        ConfigError: a number is out of range.
+
+    Example:
+        >>> small = regret_bound(100, 10, gamma=5.0, B=1.0, R=0.1)
+        >>> large = regret_bound(100, 10, gamma=50.0, B=1.0, R=0.1)
+        >>> 0 < small < large
+        True
     """
     N = whole("N", N, least=1)
     n0 = whole("n0", n0, least=0, most=N)
-    least = omega_scale(B, R, delta)  # also for its checks
+    least = omega_scale(B, R, delta)  # called also if c is given, because it checks B, R and delta
     scale = least if c is None else c
     start = beta_n(gamma_n0, B, R, delta) / omega_n(gamma_n0, scale, delta)
     C = improvement_constant(start)
@@ -269,7 +450,7 @@ def regret_bound(
     if sd_sum is None:
         sd_sum = sqrt(N * variance_constant(noise_ratio(N)) * gamma)
     check_amount("sd_sum", sd_sum)
-    widest = sqrt(2.0) * B  # Lemma 6: no two values of f are further apart
+    widest = sqrt(2.0) * B  # Lemma 6: two values of f differ by at most this
     design = widest * n0
     gated_out = C * (widest + 2.0 * width + omega) * (log(N) + 1.0)
     explored = ((C + sqrt(2.0 * log(N))) * omega + (2.0 * C + 1.0) * width) * sd_sum
@@ -286,9 +467,28 @@ def run_bound(
     delta: float = 0.1,
     c: float | None = None,
 ) -> float:
-    """`regret_bound` of one run of Theorem 1's EIC from the points it visited, in their order.
+    """`regret_bound` of one run of Theorem 1's EIC, from the points that it visited.
 
-    With I_n in place of gamma_n and the sigma_n(x_(n+1)) that were met in place of their bound.
+    I_n replaces gamma_n, and the sigma_n(x_(n+1)) of the run replace their bound.
+
+    Args:
+        kernel: the kernel of f.
+        X: the points, of shape (N, d), in the order in which they were visited.
+        n0: n_0, the number of points of the initial design.
+        B: the bound of the RKHS norm of f.
+        R: the scale of the noise.
+        delta: the probability of failure.
+        c: the factor of omega_n; `omega_scale` if it is None.
+
+    Raises:
+        ConfigError: X has no rows or is not finite, or a number is out of range.
+
+    Example:
+        >>> import numpy as np
+        >>> from regretless.kernels import SE
+        >>> X = np.linspace(0, 1, 20)[:, None]
+        >>> run_bound(SE((0.3,)), X, 5, B=1.0, R=0.1) > 0
+        True
     """
     N = len(X)
     n0, lam2 = whole("n0", n0, least=0, most=N), noise_ratio(N)
@@ -312,7 +512,19 @@ def run_bound(
 
 @dataclass(frozen=True)
 class Rate:
-    """N^power (log N)^log_power, up to a constant."""
+    """The rate N^power (log N)^log_power, up to a constant factor.
+
+    Args:
+        power: the exponent of N.
+        log_power: the exponent of log N.
+
+    Example:
+        >>> rate = Rate(0.5, 0.0) * Rate(0.5, 1.0)
+        >>> rate
+        Rate(power=1.0, log_power=1.0)
+        >>> rate(1)
+        0.0
+    """
 
     power: float
     log_power: float
@@ -327,7 +539,19 @@ class Rate:
 
 
 def information_rate(kernel: Kernel) -> Rate:
-    """gamma_N of SE and Matern kernels (Vakili et al. 2021), from above."""
+    """The rate of an upper bound of gamma_N (Vakili et al. 2021).
+
+    Args:
+        kernel: an `SE` or `Matern` kernel.
+
+    Raises:
+        ConfigError: the kernel is of another kind.
+
+    Example:
+        >>> from regretless.kernels import SE
+        >>> information_rate(SE((0.3, 0.3)))
+        Rate(power=0.0, log_power=3.0)
+    """
     d = len(_lengthscales(kernel))
     if isinstance(kernel, Matern):
         share = d / (2.0 * kernel.nu + d)
@@ -336,15 +560,40 @@ def information_rate(kernel: Kernel) -> Rate:
 
 
 def regret_rate(kernel: Kernel) -> Rate:
-    """R_N of EIC, eq. EIreg and the corollary: sqrt(N) gamma_N sqrt(log N).
+    """The rate of EIC's regret R_N, eq. EIreg and the corollary: sqrt(N) gamma_N sqrt(log N).
 
-    Below N, and so of any use, for Matern kernels with nu > d/2 only.
+    For a Matern kernel, it is below N, and so a useful bound, only if nu > d/2.
+
+    Args:
+        kernel: an `SE` or `Matern` kernel.
+
+    Raises:
+        ConfigError: the kernel is of another kind.
+
+    Example:
+        >>> from regretless.kernels import SE
+        >>> regret_rate(SE((0.3, 0.3)))
+        Rate(power=0.5, log_power=3.5)
     """
     return Rate(0.5, 0.5) * information_rate(kernel)
 
 
 def lower_rate(kernel: Kernel) -> Rate:
-    """What no algorithm beats over all f of one norm (Scarlett, Bogunovic & Cevher 2017, 2018)."""
+    """The rate of the lower bound of R_N for every algorithm, over all f with a bounded norm.
+
+    See Scarlett, Bogunovic & Cevher (2017, 2018).
+
+    Args:
+        kernel: an `SE` or `Matern` kernel.
+
+    Raises:
+        ConfigError: the kernel is of another kind.
+
+    Example:
+        >>> from regretless.kernels import SE
+        >>> lower_rate(SE((0.3, 0.3)))
+        Rate(power=0.5, log_power=0.5)
+    """
     d = len(_lengthscales(kernel))
     if isinstance(kernel, Matern):
         return Rate((kernel.nu + d) / (2.0 * kernel.nu + d), 0.0)

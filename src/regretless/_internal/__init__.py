@@ -1,1 +1,1 @@
-"""What every part of the library may use and no user should."""
+"""Private helpers that all parts of the library share; not for users."""

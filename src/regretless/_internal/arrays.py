@@ -1,4 +1,4 @@
-"""The one array type: doubles."""
+"""The array type of the library: numpy arrays of doubles."""
 
 from __future__ import annotations
 

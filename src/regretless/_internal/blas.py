@@ -1,12 +1,12 @@
-"""Linear algebra on one thread.
+"""Limit the BLAS library to one thread.
 
-The matrices of a study have tens to a few hundred rows.  Several threads gain nothing on them, and
-on a machine that is busy, as that of a live system is, they wait for each other: with one of two
-cores taken, a run took eleven times as long.  On one thread a suggestion also has the same bits on
-a machine with another number of cores.
+The matrices of a study have tens to a few hundred rows.  Several threads gain nothing at this size.
+On a busy machine they are slower, because they wait for each other: with one of two cores busy, a
+run took eleven times as long.  With one thread, a suggestion also has the same bits on machines
+with different numbers of cores.
 
-threadpoolctl does it where it is installed (it comes with the extras `cli`, `studies` and
-`experiments`); without it, set OMP_NUM_THREADS=1 before the process starts.
+The limit needs threadpoolctl, which comes with the extras `cli`, `studies` and `experiments`.
+Without it, set OMP_NUM_THREADS=1 before the process starts.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from typing import Any
 
 
 class _Door:
-    """The limit is the process's: the first thread that comes sets it, the last that goes lifts it.
+    """Counts the threads that need the limit, because the limit applies to the whole process.
 
-    Were it lifted before, somebody's suggestion would be worked out on one thread in part.
+    The first thread that enters sets the limit, and the last one that leaves lifts it.  If the
+    limit were lifted earlier, the other threads would go on without it.
     """
 
     def __init__(self) -> None:
@@ -50,7 +51,7 @@ _door = _Door()
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """For a block, or as a decorator; threads may overlap."""
+    """Limit BLAS to one thread, as a context manager or a decorator.  Threads may overlap."""
     libraries, door = _libraries(), _door
     if libraries is None:
         yield
@@ -72,7 +73,10 @@ def _libraries() -> Any:
 
 
 def _let_anybody_lift() -> None:
-    """From 3.8 on, threadpoolctl heeds only the thread that has set a limit."""
+    """Let this thread lift a limit that another one set.
+
+    Since threadpoolctl 3.8, only the thread that set a limit may lift it.
+    """
     from threadpoolctl import OpenBLASController
 
     if hasattr(OpenBLASController, "clear_controlling_thread"):
@@ -80,7 +84,7 @@ def _let_anybody_lift() -> None:
 
 
 def _forked() -> None:
-    """In the child: those who were inside are not there."""
+    """Start with a new door after a fork: the threads inside the old one are not in the child."""
     global _door
     _door = _Door()
 

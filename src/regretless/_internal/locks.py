@@ -1,4 +1,4 @@
-"""Methods that threads call one at a time."""
+"""A decorator for methods that only one thread at a time may run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class WithLock:
 
 
 def in_turn(verb: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """A method that threads call one at a time: what two of them do at once must not get lost."""
+    """Run the method while holding `self._lock`, so that calls from several threads can't clash."""
 
     @wraps(verb)
     def alone(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,4 +1,4 @@
-"""Validation at the edge: numbers that a person or another program handed in."""
+"""Checks of numbers, flags and results that come from users or other programs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 
 from regretless.errors import ConfigError, DataError
 
-LARGEST = 1e100  # of a number that may be told: its square must not overflow
+LARGEST = 1e100  # largest value, standard error or count in a result: its square must not overflow
 MAX_NAME = 200  # characters of a study's name, and of a key in the journal
-MAX_SAFE = 2**53 - 1  # the largest integer that every JSON reader keeps
-LEAST_SCALE = 1e-100  # nor may the square of a standard error, or of the data's unit, vanish
+MAX_SAFE = 2**53 - 1  # the largest integer that every JSON reader keeps exactly
+LEAST_SCALE = 1e-100  # smallest standard error or spread of the data: its square must not underflow
 
 
 def whole(name: str, value: object, least: int, most: int | None = None) -> int:
-    """A whole number of at least `least`, and at most `most`."""
+    """The value as an int, after a check that it is whole and from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise ConfigError(f"{name}: need a whole number, got {value!r}")
     number = int(value)
@@ -32,9 +32,10 @@ def whole(name: str, value: object, least: int, most: int | None = None) -> int:
 
 
 def plain(value: object) -> object:
-    """A number as Python's own, also within a tuple; anything else as it is.
+    """Numbers as Python's bool, int or float, also inside tuples; other values unchanged.
 
-    A `Fraction` or numpy's float32 would be written as another number than it counts with.
+    Otherwise a `Fraction` or a float32 would be stored as a slightly different number than the one
+    that the library calculates with.
     """
     if isinstance(value, tuple):
         return tuple(map(plain, value))
@@ -46,51 +47,53 @@ def plain(value: object) -> object:
 
 
 def with_plain_numbers(settings: object) -> None:
-    """For the `__post_init__` of a frozen dataclass."""
+    """Replace each field by its `plain` value, in the `__post_init__` of a frozen dataclass."""
     for name, value in vars(settings).items():
         object.__setattr__(settings, name, plain(value))
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether it is a finite real number, and no bool."""
+    """Whether the value is a finite real number and not a bool."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
     try:
         return math.isfinite(value)
-    except OverflowError:  # an integer that no double can hold
+    except OverflowError:  # an integer that is too large for a double
         return False
 
 
 def check_amount(name: str, value: object, positive: bool = False) -> None:
+    """Raise ConfigError unless the value is a finite number >= 0, or > 0 if `positive`."""
     if not (is_number(value) and (value > 0 if positive else value >= 0)):
         need = "a positive number" if positive else "a number >= 0"
         raise ConfigError(f"{name}: need {need}, got {value!r}")
 
 
 def check_inside(name: str, value: object, what: str) -> None:
-    """A probability, say."""
+    """Raise ConfigError unless 0 < value < 1; `what` names the quantity in the message."""
     if not (is_number(value) and 0 < value < 1):
         raise ConfigError(f"{name}: need {what} between 0 and 1, got {value!r}")
 
 
 def check_share(name: str, value: object) -> None:
+    """Raise ConfigError unless 0 <= value <= 1."""
     if not (is_number(value) and 0 <= value <= 1):
         raise ConfigError(f"{name}: need a share from 0 to 1, got {value!r}")
 
 
 def fits_a_path(name: str) -> bool:
-    """Whether it can stand between two slashes of a URL and be no other address."""
+    """Whether the name can be one segment of a URL path, without leading to another address."""
     return "/" not in name and name not in (".", "..")
 
 
 def check_flag(name: str, value: object) -> None:
-    """Words are no flags: "off" would be on."""
+    """Raise ConfigError unless the value is a bool.  Reject strings: "off" is truthy."""
     if not isinstance(value, bool | np.bool_):
         raise ConfigError(f"{name}: need True or False, got {value!r}")
 
 
 def checked_result(value: object, sem: object, count: object) -> tuple[float, float | None, float]:
-    """A value, its standard error and its count, if they can be right."""
+    """A value, its standard error and its count as floats; DataError if one of them is invalid."""
     number = _finite("value", value)
     error = None if sem is None else _finite("sem", sem)
     if error is not None and not error >= LEAST_SCALE:
@@ -148,7 +151,7 @@ def time_from_iso(text: object) -> datetime | None:
 
 
 def without_numpy(value: object) -> object:
-    """For `json.dumps(default=…)`: what numpy's scalars are in plain Python."""
+    """Convert numpy scalars to Python's, for `json.dumps(default=without_numpy)`."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"a {type(value).__name__} is not JSON")
@@ -161,7 +164,7 @@ def _finite(name: str, value: object) -> float:
         raise DataError(f"{name}: need a number, got {value!r}")
     try:
         number = float(value)
-    except OverflowError:  # an integer that no double can hold
+    except OverflowError:  # an integer that is too large for a double
         number = math.inf
     if not abs(number) <= LARGEST:
         limit = f"of at most {LARGEST:g}" if math.isfinite(number) else "that is finite"

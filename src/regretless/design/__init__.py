@@ -1,4 +1,4 @@
-"""How a run starts: which points, and how many of them."""
+"""Initial designs: the points that a run tries before the policy decides."""
 
 from regretless.design.plan import Start, checked_design, checked_n0
 from regretless.design.points import (

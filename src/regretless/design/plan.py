@@ -1,4 +1,4 @@
-"""How a run starts: which points, and how many of them."""
+"""The initial design of a run: its points and their number, for `Optimizer(design=..., n0=...)`."""
 
 from __future__ import annotations
 
@@ -18,19 +18,39 @@ from regretless.horizon import Horizon
 from regretless.space import Scalar, Space
 
 DESIGNS = ("auto", "sobol", "lhs", "grid")
-_LARGE = 10**6  # a start for a larger budget would have more points than a model is fitted to
+_LARGE = 10**6  # the largest n0, and the largest budget that a design is planned for
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """The points to begin with, `size` of them, or up to `longest` while little can be seen.
+    """The initial design of a run.
 
-    Fewer where a finite space has no more: what they are is seen when one is asked for, because
-    Sobol's need scipy.stats, which takes longer to import than to replay a thousand trials.
+    It has `size` points.  A run with large noise goes on to `longest` points (see
+    `StartRules.blind_noise`).  A finite space may have fewer points than that.
+
+    The points are computed when they are first needed, because Sobol points need scipy.stats, which
+    takes longer to import than a replay of a thousand trials.
+
+    Args:
+        space: the search space.
+        horizon: the budget of the run when it was created.
+        design: "auto", "sobol", "lhs" or "grid", or a list of points.
+        n0: the number of points; None if the design chooses it.
+        seed: the seed of random designs.
+        rules: the constants of "auto".
+
+    Example:
+        >>> from regretless.space import Float, Space
+        >>> space = Space({"x": Float(0.0, 1.0), "y": Float(0.0, 1.0)})
+        >>> start = Start(space, Horizon(budget=100), design="grid", n0=4, seed=0)
+        >>> start.points.tolist()
+        [[0.25, 0.25], [0.25, 0.75], [0.75, 0.25], [0.75, 0.75]]
+        >>> start.size
+        4
     """
 
     space: Space
-    horizon: Horizon  # as planned when the run was created
+    horizon: Horizon
     design: str | list[dict[str, Scalar]]
     n0: int | None
     seed: int
@@ -38,31 +58,34 @@ class Start:
 
     @property
     def listed(self) -> bool:
-        """Whether the user wrote the points down."""
+        """Whether the user gave the points as a list."""
         return not isinstance(self.design, str)
 
     @cached_property
     def size(self) -> int:
+        """The number of points, unless the noise is large."""
         if self._adapts and self.n0 is None:
             return min(self.longest, self._free + self.rules.beyond_dim)
         return self.longest
 
     @cached_property
     def longest(self) -> int:
+        """The number of points if the noise is large."""
         if not (self._adapts or self.design in ("sobol", "lhs")):
             return len(self.points)
         if self.n0 is not None:
             return self.n0
         per_dim, more = self.rules.longest
-        few = per_dim * self._free + more  # enough to see every dimension
+        few = per_dim * self._free + more  # enough to see an effect of every parameter
         if self._adapts:
             return self._affordable(few)
-        # Too few where length-scales are short and the budget would have paid for more: O(sqrt N)
-        # as in eq. initdesign.
+        # These are too few if length-scales are short.  O(sqrt N) points, as in eq. initdesign, use
+        # more of a large budget.
         return self._affordable(max(few, math.ceil(math.sqrt(self._planned))))
 
     @cached_property
     def points(self) -> Array:
+        """The canonical encoded points, in the order in which they are tried."""
         space = self.space
         if not isinstance(self.design, str):
             listed = [space.encode(point) for point in self.design]
@@ -77,12 +100,12 @@ class Start:
 
     @property
     def _free(self) -> int:
-        """How many columns there are to vary; what is frozen asks for no points of its own."""
+        """The number of columns with more than one value, at least 1."""
         return max(1, sum(self.space.varies))
 
     @property
     def _levels(self) -> list[int]:
-        """Of the grid, per column."""
+        """The number of levels of the grid, for each column."""
         if self.n0 is None:
             levels = designs.budget_levels(self._planned, self._free)
         else:
@@ -99,9 +122,10 @@ class Start:
 
     @cached_property
     def _adapts(self) -> bool:
-        """Whether "auto" takes Sobol points, as many as it needs.
+        """Whether the design is "auto" and takes Sobol points.
 
-        Otherwise it takes a grid: of even coverage, which one or two numbers can still afford.
+        With one or two numeric parameters and enough budget, "auto" takes a grid instead, because
+        it covers the space more evenly.
         """
         space = self.space
         if self.design != "auto":
@@ -113,7 +137,24 @@ class Start:
 
 
 def checked_design(space: Space, design: object) -> str | list[dict[str, Scalar]]:
-    """A name, or points in canonical values."""
+    """Check the `design` that a user gave.
+
+    Args:
+        space: the search space.
+        design: "auto", "sobol", "lhs" or "grid", or a list of points.
+
+    Returns:
+        The name, or the points with validated values.
+
+    Raises:
+        ConfigError: it is neither a known name nor a list.
+        SpaceError: a point is not in the space.
+
+    Example:
+        >>> from regretless.space import Int, Space
+        >>> checked_design(Space({"visits": Int(1, 12)}), [{"visits": 3.0}])
+        [{'visits': 3}]
+    """
     if isinstance(design, str) and design in DESIGNS:
         return design
     if isinstance(design, str | Mapping) or not isinstance(design, Iterable):
@@ -126,4 +167,19 @@ def checked_design(space: Space, design: object) -> str | list[dict[str, Scalar]
 
 
 def checked_n0(n0: object) -> int:
+    """Check the number of points of an initial design.
+
+    Args:
+        n0: the number that a user gave.
+
+    Returns:
+        The number as an int.
+
+    Raises:
+        ConfigError: it is not a whole number from 1 to a million.
+
+    Example:
+        >>> checked_n0(12)
+        12
+    """
     return whole("n0", n0, least=1, most=_LARGE)

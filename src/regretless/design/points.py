@@ -1,9 +1,8 @@
-"""Initial designs: the paper's centred grid, scrambled Sobol points, Latin hypercubes, and for
-spaces with choices Sobol points after a look at each choice.
+"""Points of initial designs: centred grids, scrambled Sobol points and Latin hypercubes.
 
-The first three functions know only the cube [0, 1]^d. The others fill a `Space`: they return
-canonical encoded points, spread evenly over the levels of discrete columns, without repeats where
-the space is finite, and the same for the same seed.
+`grid_levels`, `budget_levels` and `centred_grid` work on the cube [0, 1]^d.  The other functions
+return canonical encoded points of a `Space`.  These are spread evenly over the levels of discrete
+columns and have no repeats.  The same seed gives the same points.
 """
 
 from __future__ import annotations
@@ -21,24 +20,56 @@ from regretless.space import Space, product
 
 Seed: TypeAlias = int | Sequence[int] | np.random.Generator
 
-_ROUNDS = 6  # attempts to fill a finite space from the sequence before falling back on its grid
+_ROUNDS = 6  # attempts to find n distinct points, before the rest are drawn from the whole grid
 
 
 def grid_levels(n0: int, dim: int) -> tuple[int, ...]:
-    """Levels per dimension whose product is n0, as even as possible, the larger ones first.
+    """The number of levels in each dimension of a grid with n0 points.
 
-    36 in four dimensions gives (3, 3, 2, 2). No dimension gets more than twice the levels of
-    another: where n0 has no such factors (a large prime, say), the nearest count below it that has
-    is taken instead, so 7 in two dimensions gives (3, 2).
+    The levels are as even as possible, and no dimension has more than twice as many as another.  If
+    n0 has no such factors (a large prime, for example), the grid has the nearest smaller number of
+    points that has such factors.
+
+    Args:
+        n0: the number of points.
+        dim: the number of dimensions.
+
+    Returns:
+        The levels in descending order.
+
+    Raises:
+        ConfigError: a number is not an integer of at least 1.
+
+    Example:
+        >>> grid_levels(36, 4)
+        (3, 3, 2, 2)
+        >>> grid_levels(7, 2)
+        (3, 2)
     """
     _check_count("n0", n0)
     _check_count("dim", dim)
-    # One point can always be had, so the search ends.
+    # The search ends, because a grid of one point is always possible.
     return next(found for n in range(n0, 0, -1) if (found := _most_even(n, dim)) is not None)
 
 
 def budget_levels(budget: int, dim: int, constant: float = 1.0) -> tuple[int, ...]:
-    """M = O(N^(1/2d)) levels in each dimension, so that n_0 = M^d = O(√N), eq. initdesign."""
+    """M = O(N^(1/2d)) levels in each dimension, so that n_0 = M^d = O(√N), eq. initdesign.
+
+    Args:
+        budget: N, the number of evaluations.
+        dim: d, the number of dimensions.
+        constant: a factor of M.
+
+    Returns:
+        M for each dimension.
+
+    Raises:
+        ConfigError: a number is out of range.
+
+    Example:
+        >>> budget_levels(100, 2)
+        (3, 3)
+    """
     _check_count("budget", budget)
     _check_count("dim", dim)
     if not 0 < constant < math.inf:
@@ -47,24 +78,50 @@ def budget_levels(budget: int, dim: int, constant: float = 1.0) -> tuple[int, ..
 
 
 def centred_grid(levels: Sequence[int]) -> Array:
-    """B_M, the centres of equal boxes, with M_j levels in dimension j, eq. idp.
+    """B_M, the centres of equal boxes of the unit cube, eq. idp.
 
-    The paper's grid has the same M everywhere; shape (prod(levels), d), last column fastest.
+    Args:
+        levels: M_j, the number of levels in each dimension.  The paper has the same M in all.
+
+    Returns:
+        An array of shape (prod(levels), d); the last column changes fastest.
+
+    Raises:
+        ConfigError: there are no levels, or one is not an integer of at least 1.
+
+    Example:
+        >>> centred_grid([2, 1]).tolist()
+        [[0.25, 0.5], [0.75, 0.5]]
     """
     return product([_centres(m) for m in _checked_levels(levels)])
 
 
 def grid(space: Space, levels: int | Sequence[int]) -> Array:
-    """The centred grid on a space, with `levels` in every column or one number per column.
+    """The centred grid on a space.
 
-    A discrete column contributes no more levels than it has, so there may be fewer points than
-    prod(levels).
+    Args:
+        space: the search space.
+        levels: the number of levels, one for all columns or one for each.  A discrete column never
+            gets more levels than it has, so there may be fewer than prod(levels) points.
+
+    Returns:
+        Canonical encoded points; the last column changes fastest.
+
+    Raises:
+        ConfigError: there are not as many levels as columns, or one is not an integer of at least
+            1.
+
+    Example:
+        >>> from regretless.space import Float, Int, Space
+        >>> grid(Space({"x": Float(0.0, 1.0), "k": Int(1, 2)}), levels=2).tolist()
+        [[0.25, 0.0], [0.25, 1.0], [0.75, 0.0], [0.75, 1.0]]
     """
     each = [levels] * space.dim if isinstance(levels, int | np.integer) else levels
     per_column = _checked_levels(each)
     if len(per_column) != space.dim:
         raise ConfigError(f"levels: need one per parameter ({space.dim}), got {list(per_column)}")
-    # Equal coordinates in every column, of which each column keeps its own distinct levels.
+    # `spread` needs whole rows, so the same coordinates are put into every column.  Only column j
+    # of the result is used.
     columns = []
     for j, m in enumerate(per_column):
         diagonal = np.repeat(_centres(m)[:, None], space.dim, axis=1)
@@ -73,8 +130,28 @@ def grid(space: Space, levels: int | Sequence[int]) -> Array:
 
 
 def sobol(space: Space, n: int, seed: Seed = 0) -> Array:
-    """The first n distinct points of a scrambled Sobol sequence; fewer if the space has fewer."""
-    from scipy.stats import qmc  # here, because it takes longer to import than all the rest
+    """The first n distinct points of a scrambled Sobol sequence.
+
+    Args:
+        space: the search space.
+        n: the number of points.
+        seed: an integer, a sequence of integers or a numpy generator.
+
+    Returns:
+        n canonical encoded points; all points of the space if it has no more than n.
+
+    Raises:
+        ConfigError: n is not an integer of at least 1.
+
+    Example:
+        >>> from regretless.space import Float, Space
+        >>> points = sobol(Space({"x": Float(0.0, 1.0), "y": Float(0.0, 1.0)}), 8)
+        >>> points.shape
+        (8, 2)
+        >>> sorted((points[:, 0] * 8).astype(int).tolist())  # one in each eighth of the range
+        [0, 1, 2, 3, 4, 5, 6, 7]
+    """
+    from scipy.stats import qmc  # imported here, because it takes longer than all the rest
 
     _check_count("n", n)
     rng = np.random.default_rng(seed)
@@ -82,7 +159,7 @@ def sobol(space: Space, n: int, seed: Seed = 0) -> Array:
     bits = math.ceil(math.log2(n))
 
     def points(attempt: int) -> Array:
-        # Always a power of two from the start: balanced, and a prefix of the next attempt.
+        # Always the first 2^k points: they are balanced, and the next attempt begins with them.
         sampler = qmc.Sobol(space.dim, scramble=True, seed=np.random.default_rng(scramble))
         return np.asarray(sampler.random_base2(bits + attempt))
 
@@ -97,11 +174,30 @@ def sobol(space: Space, n: int, seed: Seed = 0) -> Array:
 
 
 def choices_first(space: Space, n: int, seed: Seed = 0) -> Array:
-    """Each choice once in the middle of all else, then Sobol points: n in all, or as `sobol`.
+    """Each choice once with all other parameters at mid-range, followed by Sobol points.
 
-    Ranges are mostly set around what is plausible, and random points of a cube are mostly in its
-    corners: what is seen of a choice there may hide it for good.  Several columns of choices are
-    gone through at the same time, each in an order of its own.
+    Users mostly set ranges around plausible values, and random points of a cube are mostly near its
+    corners.  A good choice that was only tried in a bad corner might never be tried again.  If
+    several columns have choices, each point takes a new choice in all of them, and each column has
+    its own random order.
+
+    Args:
+        space: the search space.
+        n: the number of points.
+        seed: an integer, a sequence of integers or a numpy generator.
+
+    Returns:
+        n distinct canonical encoded points; fewer if the space has fewer.
+
+    Raises:
+        ConfigError: n is not an integer of at least 1.
+
+    Example:
+        >>> from regretless.space import Categorical, Float, Space
+        >>> space = Space({"x": Float(0.0, 1.0), "solver": Categorical(["adam", "sgd"])})
+        >>> first, second, *_ = [space.decode(point) for point in choices_first(space, 5)]
+        >>> first["x"], second["x"], sorted([first["solver"], second["solver"]])
+        (0.5, 0.5, ['adam', 'sgd'])
     """
     rng = np.random.default_rng(seed)
     others = sobol(space, n, rng)
@@ -113,15 +209,32 @@ def choices_first(space: Space, n: int, seed: Seed = 0) -> Array:
     each = max((len(choices) for choices in shuffled.values()), default=0)
     middle = np.repeat(space.spread(np.full((1, space.dim), 0.5)), min(each, n), axis=0)
     for j, choices in shuffled.items():
-        middle[:, j] = np.resize(choices, len(middle))  # over and over, where there are fewer
+        middle[:, j] = np.resize(choices, len(middle))  # repeats the choices if there are too few
     return _distinct(np.concatenate([middle, others]))[:n]
 
 
 def latin_hypercube(space: Space, n: int, seed: Seed = 0) -> Array:
-    """n distinct points, one in each of n equal slices of every column; fewer if need be.
+    """n distinct points, with one in each of n equal slices of every column.
 
-    On a small finite space a draw may repeat a point: the repeat is replaced by a point of the
-    next draw, and the slices are then only nearly even.
+    On a small finite space, a draw may repeat a point.  The repeat is replaced by a point of the
+    next draw, so that some slices may have no point or several.
+
+    Args:
+        space: the search space.
+        n: the number of points.
+        seed: an integer, a sequence of integers or a numpy generator.
+
+    Returns:
+        n canonical encoded points; all points of the space if it has no more than n.
+
+    Raises:
+        ConfigError: n is not an integer of at least 1.
+
+    Example:
+        >>> from regretless.space import Float, Space
+        >>> points = latin_hypercube(Space({"x": Float(0.0, 1.0), "y": Float(0.0, 1.0)}), 5)
+        >>> sorted((points[:, 1] * 5).astype(int).tolist())  # one in each fifth of the range
+        [0, 1, 2, 3, 4]
     """
     _check_count("n", n)
     rng = np.random.default_rng(seed)
@@ -139,7 +252,8 @@ def latin_hypercube(space: Space, n: int, seed: Seed = 0) -> Array:
 
 def _most_even(n: int, dim: int) -> tuple[int, ...] | None:
     """The factors of n with the smallest sum, none more than twice another; None if impossible."""
-    # The geometric mean lies between the smallest and the largest factor, hence both bounds.
+    # The geometric mean of the factors lies between the smallest and the largest, which gives the
+    # bounds of both.
     mean = n ** (1 / dim)
     smallest, largest = math.ceil(mean / 2 - 1e-9), math.floor(2 * mean + 1e-9)
     even = [f for f in _factorisations(n, dim, smallest, largest) if f[0] <= 2 * f[-1]]
@@ -163,7 +277,7 @@ def _centres(m: int) -> Array:
 
 
 def _distinct(points: Array) -> Array:
-    """Without the later copies of a row, in the order given."""
+    """The distinct rows, in the order of their first occurrence."""
     _, first = np.unique(points, axis=0, return_index=True)
     return points[np.sort(first)]
 
@@ -173,7 +287,7 @@ def _exhausted(space: Space, n: int) -> bool:
 
 
 def _topped_up(space: Space, chosen: Array, n: int, rng: np.random.Generator) -> Array:
-    """With points drawn from those left over, for a finite space that is nearly exhausted."""
+    """Fill `chosen` up to n points with random other points of a finite space."""
     if len(chosen) == n or space.size is None:
         return chosen
     shuffled = rng.permutation(space.grid())

@@ -1,1 +1,1 @@
-"""The paper's experiments: its problems, its runs and what they show."""
+"""Reproduce the paper's experiments: test problems, runs, records and the results page."""

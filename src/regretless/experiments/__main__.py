@@ -1,4 +1,4 @@
-"""`python -m regretless.experiments fig2 --trials 100 --jobs 2`."""
+"""The command line of the experiments: `python -m regretless.experiments fig2 --jobs 2`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from regretless.experiments.runner import BACKENDS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line, and return its exit code."""
     options = vars(_parser().parse_args(arguments))
     try:
         reproduce(options.pop("what"), **options)

@@ -1,7 +1,8 @@
-"""What the records say: means with 95 % intervals, paired differences, shares, costs.
+"""Statistics of the recorded runs: means with 95 % intervals, paired differences, shares, costs.
 
-All intervals are Student's, over independent seeds. Two policies meet the same noise in each seed,
-so their difference is taken seed by seed, which is sharper than comparing two intervals.
+All intervals are Student's t intervals over independent seeds.  All policies get the same noise in
+a seed, so differences are taken seed by seed.  That is more accurate than a comparison of two
+intervals.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from regretless.experiments.records import Record, Stamp
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and the half-width of its 95 % interval; infinite where one seed can't tell."""
+    """A mean and the half-width of its 95 % interval, which is infinite for a single seed."""
 
     mean: float
     half: float
@@ -36,6 +37,7 @@ class Interval:
         return self.mean + self.half
 
     def overlaps(self, other: Interval) -> bool:
+        """Whether the two intervals have a common point."""
         return self.low <= other.high and other.low <= self.high
 
     def __str__(self) -> str:
@@ -46,12 +48,13 @@ class Interval:
 
 
 def interval(values: Array) -> Interval:
+    """The mean of independent values, with its 95 % interval."""
     means, halves = region(values[:, None])
     return Interval(float(means[0]), float(halves[0]), len(values))
 
 
 def region(curves: Array) -> tuple[Array, Array]:
-    """Mean and half-width at each evaluation, for curves by row."""
+    """The mean and the half-width of its 95 % interval at each evaluation; a row is a curve."""
     count = len(curves)
     if count < 2:
         return curves.mean(axis=0), np.full(curves.shape[1], np.inf)
@@ -61,17 +64,17 @@ def region(curves: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """The runs of one policy on one function that came through, by seed."""
+    """All runs of one policy on one function, ordered by seed."""
 
     figure: str
     function: str
     policy: str
-    records: tuple[Record, ...]
-    crashed: tuple[Record, ...]
+    records: tuple[Record, ...]  # runs without an error
+    crashed: tuple[Record, ...]  # runs with an error
 
     @cached_property
     def curves(self) -> Array:
-        """Cumulative regret: a row a seed, a column an evaluation."""
+        """The cumulative regret, with one row for each seed and one column for each evaluation."""
         return np.array([record.curve for record in self.records])
 
     @cached_property
@@ -87,16 +90,16 @@ class Cell:
         return int(self.curves.shape[1])
 
     def regret(self, at: int | None = None) -> Interval:
-        """R_n after `at` evaluations; R_N if not said."""
+        """R_n after `at` evaluations; R_N if it is None."""
         return interval(self.curves[:, (at or self.budget) - 1])
 
     def slope(self, last: int) -> Array:
-        """Mean regret of each of the last evaluations, by seed."""
+        """The mean regret of the last `last` evaluations, for each seed."""
         return np.asarray((self.curves[:, -1] - self.curves[:, -1 - last]) / last)
 
     @property
     def design_share(self) -> float:
-        """How much of the regret was spent in the initial design."""
+        """The share of the regret that is due to the initial design."""
         spent = [r.curve[r.design - 1] if r.design else 0.0 for r in self.records]
         return float(np.sum(spent) / self.curves[:, -1].sum())
 
@@ -105,6 +108,7 @@ class Cell:
         return sum(record.cpu_seconds for record in (*self.records, *self.crashed))
 
     def share(self, reason: str) -> float:
+        """The share of all evaluations with this reason, see `Decision`."""
         steps = sum(sum(record.reasons.values()) for record in self.records)
         return sum(record.reasons.get(reason, 0) for record in self.records) / steps
 
@@ -115,7 +119,7 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """All cells, by function and policy."""
+    """All cells, by (function, policy)."""
 
     cells: Mapping[tuple[str, str], Cell]
 
@@ -134,12 +138,16 @@ class Results:
         return cls(cells)
 
     def get(self, function: str, policy: str) -> Cell | None:
-        """A cell with at least one run that came through."""
+        """The cell; None if it has no run without an error."""
         cell = self.cells.get((function, policy))
         return cell if cell is not None and cell.count else None
 
     def replaced(self, roles: Mapping[str, str]) -> Results:
-        """The same results with one policy's runs in the place of another's."""
+        """The results with the runs of some policies replaced by those of others.
+
+        Args:
+            roles: maps the policies to be replaced to those that take their place.
+        """
         swapped = dict(self.cells)
         for function, role in self.cells:
             if role in roles and (function, roles[role]) in self.cells:
@@ -148,13 +156,13 @@ class Results:
 
     @property
     def stamps(self) -> Counter[Stamp]:
-        """What made the records, and how many of them."""
+        """The number of records of each version of the software."""
         cells = self.cells.values()
         return Counter(r.stamp for cell in cells for r in (*cell.records, *cell.crashed))
 
 
 def paired(one: Cell, other: Cell, at: int | None = None) -> Interval | None:
-    """one − other in cumulative regret after `at` evaluations, over the seeds that both have."""
+    """The difference one − other of cumulative regret after `at` evaluations, on common seeds."""
     column = (at or one.budget) - 1
     if at is None and one.budget != other.budget:
         return None
@@ -162,17 +170,17 @@ def paired(one: Cell, other: Cell, at: int | None = None) -> Interval | None:
 
 
 def difference(one: Cell, other: Cell, mine: Array, theirs: Array) -> Interval | None:
-    """The mean of mine − theirs, seed by seed."""
+    """The mean of mine − theirs on common seeds, with its interval; None if there are none."""
     _, i, j = np.intersect1d(one.seeds, other.seeds, assume_unique=True, return_indices=True)
     return interval(mine[i] - theirs[j]) if len(i) else None
 
 
 def short(value: float) -> str:
-    """A number without an exponent, to two significant digits at least."""
+    """A number as text without an exponent, with at least two significant digits."""
     return f"{value:.{_digits(value)}f}"
 
 
 def _digits(value: float) -> int:
-    """Decimals that show two significant digits of a number, and at least one."""
+    """The number of decimals that show two significant digits, at least one."""
     size = abs(value)
     return 1 if size >= 1 or size == 0 else 2 if size >= 0.1 else 3 if size >= 0.01 else 4

@@ -1,13 +1,13 @@
-"""The paper's claims of section 5, each a set of parts that the records confirm or contradict.
+"""Check the claims of the paper's section 5 against the recorded runs.
 
-A part *holds*, *fails* or is *open*, by a rule that is written beside it; a claim is
+A claim has parts.  Each part *holds*, *fails* or is *open*, by the rule of the claim.  A claim is
 
 - confirmed, if all of its parts hold;
-- contradicted, if a part fails (and it says how many do);
-- unclear otherwise, and always with fewer than `ENOUGH` seeds in a cell that it needs.
+- contradicted, if a part fails (the verdict says how many);
+- unclear otherwise, and always if a cell has fewer than `ENOUGH` seeds.
 
-"Region" is the 95 % interval of the mean R_N, and policies "overlap" if their regions do, which is
-how the paper argues. Where a rule asks for a *difference*, it is the paired one.
+The "region" of a policy is the 95 % interval of its mean R_N.  Policies "overlap" if their regions
+do, which is how the paper argues.  A *difference* is the paired difference.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from regretless._internal.arrays import Array
 from regretless.experiments.analyse import Cell, Interval, Results, difference, paired, short
 from regretless.experiments.specs import FUNCTIONS, MAIN
 
-ENOUGH = 30  # seeds, below which overlaps say more about the number of seeds than about policies
-NEARLY = 0.05  # "nearly identical": within this share
-_DRAWS, _SELDOM = 2000, 0.025  # bootstrap samples, and the share of them that speaks against
+ENOUGH = 30  # with fewer seeds, regions overlap because there are few seeds
+NEARLY = 0.05  # "nearly identical" means a difference of less than this share
+_DRAWS, _SELDOM = 2000, 0.025  # bootstrap samples; a claim fails if it is true in a smaller share
 
 Means = Mapping[str, Array]  # mean curves by policy
 
 
 @dataclass(frozen=True)
 class Part:
-    """One checkable half-sentence; `holds` None is open; `about` are the policies it speaks of."""
+    """A part of a claim that can be checked."""
 
     function: str
     text: str
-    holds: bool | None
-    about: frozenset[str]
+    holds: bool | None  # None if it is open
+    about: frozenset[str]  # the policies that it is about
 
     @property
     def mark(self) -> str:
@@ -45,11 +45,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Claim:
+    """A claim of the paper, with the results of its check."""
+
     key: str
-    says: str
-    rule: str
+    says: str  # the claim in words
+    rule: str  # how its parts are checked
     parts: tuple[Part, ...]
-    seeds: int  # in the smallest of the cells it needs
+    seeds: int  # the smallest number of seeds of the cells that it needs
 
     @property
     def verdict(self) -> str:
@@ -63,6 +65,7 @@ class Claim:
 
 
 def claims(results: Results) -> list[Claim]:
+    """All claims, checked against the results."""
     return [_judge(results, *row) for row in _CLAIMS]
 
 
@@ -87,7 +90,7 @@ def _judge(
 
 @dataclass(frozen=True)
 class Board:
-    """The five policies on one function, and the questions that the claims ask of them."""
+    """The five policies on one function, with the checks that the claims need."""
 
     function: str
     cells: dict[str, Cell]
@@ -104,7 +107,7 @@ class Board:
         return found if found is not None else Interval(float("nan"), float("inf"), 0)
 
     def smallest(self, policy: str) -> Part:
-        """Holds if its mean R_N is the smallest; fails if another's difference to it is below 0."""
+        """Holds if the policy's mean R_N is the smallest; fails if another is clearly better."""
         means = {name: cell.regret().mean for name, cell in self.cells.items()}
         best = min(means, key=lambda name: means[name])
         beaten = [o for o in MAIN if o != policy and self.gap(o, policy).high < 0]
@@ -113,7 +116,12 @@ class Board:
         return self.part(text, True if best == policy else False if beaten else None, policy)
 
     def judged(self, condition: Callable[[Means], bool]) -> bool | None:
-        """Holds if it is true of the mean curves; fails if it is of hardly any resampled ones."""
+        """Check a condition on the mean curves.
+
+        Returns:
+            True if it holds; False if it holds for less than `_SELDOM` of the bootstrap samples of
+            the seeds; None otherwise.
+        """
         common = set.intersection(*(set(cell.seeds.tolist()) for cell in self.cells.values()))
         if not common:
             return None
@@ -130,7 +138,7 @@ class Board:
         return False if np.mean(true) < _SELDOM else None
 
     def overlap(self, *policies: str) -> Part:
-        """Holds if each pair of regions overlaps; fails if one doesn't."""
+        """Holds if all pairs of regions overlap; fails otherwise."""
         apart = [
             f"{a} and {b}"
             for a, b in combinations(policies, 2)
@@ -140,7 +148,7 @@ class Board:
         return self.part(text, not apart, *policies)
 
     def below(self, policy: str, *others: str) -> Iterator[Part]:
-        """Holds if its region lies wholly below the other's; fails if not."""
+        """Holds if the policy's region is entirely below the other's; fails otherwise."""
         mine = self.cells[policy].regret()
         for other in others:
             theirs = self.cells[other].regret()
@@ -197,7 +205,10 @@ def _ackley(board: Board) -> Iterator[Part]:
 
 
 def _below_since(means: Means, policy: str, others: Sequence[str]) -> int:
-    """The evaluation from which on its mean is below the others' for good; past the last: never."""
+    """The evaluation from which on the policy's mean remains below the others'.
+
+    If it never does, that is the number of evaluations plus 1.
+    """
     least = np.min([means[other] for other in others], axis=0)
     behind = np.flatnonzero(means[policy] >= least)
     return 2 + int(behind[-1]) if len(behind) else 1
@@ -300,12 +311,18 @@ _CLAIMS: Sequence[_Row] = (
 def agreement(
     results: Results, roles: Mapping[str, str], keys: Sequence[str] = ()
 ) -> tuple[int, int]:
-    """How many of the paper's sentences about a policy hold if another stands in for it.
+    """Count the parts of the paper's claims that hold if one setting of a policy replaces another.
 
-    `roles` maps policies of the figures to those that take their places; the sentences are those
-    about the first of them, on the functions of Figure 2, in the claims named by `keys` (all of
-    them if none are). The setting that the paper really used should make more of them true than
-    others do.
+    The setting that the paper used should make more parts hold than other settings do.
+
+    Args:
+        results: the results.
+        roles: maps policies of the figures to those that take their place.  Only parts about the
+            first of them count, on the functions of Figure 2.
+        keys: the claims to count; all if it is empty.
+
+    Returns:
+        The number of parts that hold, and the number of all parts.
     """
     there = {f for f in FUNCTIONS if all(results.get(f, name) for name in roles.values())}
     role = next(iter(roles))

@@ -1,4 +1,4 @@
-"""What `regretless reproduce` and `python -m regretless.experiments` do."""
+"""Run the experiments and write the results page, for `regretless reproduce`."""
 
 from __future__ import annotations
 
@@ -28,17 +28,27 @@ def reproduce(
     page: Path | None = None,
     limit_minutes: float | None = None,
 ) -> int:
-    """Run what is missing of a figure and write the results page; returns how many still are.
+    """Do the runs of a figure that have no record yet, and write the results page.
 
-    what           fig1, fig2, fig3, ablations, all; or analyse, which runs nothing
-    trials         seeds per function and policy: 100, or 2 in a smoke run
-    functions      only these (all of the figure's if empty); likewise policies
-    jobs           runs at a time
-    backend        loky (this machine), dask or ray
-    cluster        the address of a running Dask or Ray cluster; a local one is started without it
-    smoke          tiny runs that try the whole pipeline, in a folder of their own
-    records, page  where the records are, and where the page goes
-    limit_minutes  start no new run after this time
+    Args:
+        what: "fig1", "fig2", "fig3", "ablations" or "all"; "analyse" only writes the page.
+        trials: the number of seeds for each function and policy; by default 100, or 2 in a smoke
+            run.
+        functions: run only these functions; all of the figure if it is empty.
+        policies: run only these policies; all of the figure if it is empty.
+        jobs: the number of runs at a time.
+        backend: "loky" (this machine), "dask" or "ray".
+        cluster: the address of a running Dask or Ray cluster; None to start a local one.
+        smoke: whether to do tiny runs that test the whole pipeline, in their own folder.
+        records: the folder of the records.
+        page: the file of the results page.
+        limit_minutes: start no new run after this time.
+
+    Returns:
+        The number of runs that still have no record.
+
+    Raises:
+        ConfigError: an argument is unknown or out of range.
     """
     home = SMOKE_HOME if smoke else HOME
     folder = records or home / "paper" / "records"

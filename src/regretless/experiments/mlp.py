@@ -1,28 +1,29 @@
-"""The paper's real problem (Figure 3): tune a small neural network on breast-cancer data.
+"""The neural-network problem of the paper (Figure 3): tune an MLP on breast-cancer data.
 
-**Data.** The Wisconsin diagnostic data that scikit-learn ships (569 patients, 30 covariates; 212
-malignant, 357 benign). The paper speaks of one 7:3 split, trains on the one part and scores on the
-other; so the split here is fixed (398 and 171 patients, drawn with seed 0) and what is fresh in
-each evaluation is the initial weights and the order of the batches. Covariates are standardised
-with the training part's mean and standard deviation. `Mlp(split=k)` gives other splits, each with
-its own best accuracy (0.955 to 0.99 over two dozen; the default one's, 0.975, is in the middle).
+**Data.** The Wisconsin diagnostic data of scikit-learn (569 patients, 30 covariates; 212 malignant,
+357 benign).  The paper has one 7:3 split, trains on the larger part and scores on the other.  So
+the split here is fixed (398 and 171 patients, drawn with seed 0).  Each evaluation draws new
+initial weights and a new order of the batches.  Covariates are standardised with the mean and the
+standard deviation of the training part.  `Mlp(split=k)` has other splits, each with its own best
+accuracy (0.955 to 0.99 over two dozen splits; 0.975 for the default).
 
 **Network and training.** One hidden layer of tanh units, a logistic output, cross-entropy, plain
-minibatch gradient descent for `EPOCHS` passes, with the rate η / (1 + decay · t) at update t. It is
-the simplest method in which all four hyper-parameters act, and nothing in it can overflow: hidden
+minibatch gradient descent for `EPOCHS` passes, with the rate η / (1 + decay · t) at update t.  It
+is the simplest method in which all four hyper-parameters have an effect.  It can't overflow: hidden
 units and output errors are bounded by 1, so the weights grow at most polynomially in the number of
-updates, however large the rate.
+updates, however large the rate is.
 
-**Hyper-parameters.** The paper names the four but not their ranges; see `mlp_space`. All four act
-by ratios, so all are on a log scale.
+**Hyper-parameters.** The paper names the four, but not their ranges; see `mlp_space`.  All four
+have an effect by their ratios, so all are on a log scale.
 
-**Why not `MLPClassifier`.** Figure 3 needs 100,000 trainings, and scikit-learn's classifier has
-neither this decay nor a low overhead per batch: on one core the same number of passes takes it
-about ten times as long. In numpy a training is a few hundred small matrix products.
+**Why not `MLPClassifier`.** Figure 3 needs 100,000 trainings.  scikit-learn's classifier has no
+such decay, and more overhead for each batch: on one core, the same number of passes takes about ten
+times as long.  In numpy, a training is a few hundred small matrix products.
 
-**Regret.** As in the paper, f* is taken as 1: all patients right. The mean accuracy f(x) is not
-known either, so the regret of an evaluation is 1 minus its *observed* accuracy; over a run the
-noise averages out. No setting reaches 1, so cumulative regret has a slope that no policy avoids.
+**Regret.** As in the paper, f* is taken as 1, the accuracy if all patients are classified
+correctly.  The mean accuracy f(x) is not known, so the regret of an evaluation is 1 minus its
+*observed* accuracy.  The noise averages out over a run.  No setting reaches 1, so the cumulative
+regret of every policy goes on growing.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ from regretless.space import Float, Int, Space
 EPOCHS = 20
 TRAIN_SHARE = 0.7
 
-# Half the memory traffic of float64, and more digits than an accuracy on 171 patients can show.
+# Twice as fast to read as float64, and accurate enough to classify 171 patients.
 Array = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class _Data:
-    """One split; `x` has a last column of ones, so that biases are ordinary weights."""
+    """One split of the data.  The last column of x is ones, so that biases are ordinary weights."""
 
     x_train: Array
     y_train: Array
@@ -71,10 +72,11 @@ def _data(split: int) -> _Data:
 
 
 def mlp_space() -> Space:
-    """The ranges: from one or two steps above useless to beyond what helps, in each direction.
+    """The search space.  Each range includes values that are too small and too large to be useful.
 
-    At 1e-4 descent hardly leaves its random start; at 10 it saturates the units. A decay of 1e-4
-    takes at most a tenth off the rate in a whole training; a decay of 1 halves it after one update.
+    With a rate of 1e-4, the weights hardly change; with 10, the units saturate.  A decay of 1e-4
+    reduces the rate by at most a tenth in a whole training; a decay of 1 halves it after one
+    update.
     """
     return Space(
         {
@@ -86,12 +88,17 @@ def mlp_space() -> Space:
     )
 
 
-@np.errstate(invalid="ignore")  # OpenBLAS may raise that flag without cause: numpy issue 24067
+@np.errstate(invalid="ignore")  # OpenBLAS may set this flag without a cause: numpy issue 24067
 def mlp_accuracy(params: Mapping[str, Any], seed: int, *, split: int = 0) -> float:
-    """Train once with these hyper-parameters; the share of test patients classified rightly.
+    """Train the network once, and return the share of test patients that it classifies correctly.
 
-    `seed` settles the initial weights and the batches, `split` who is in the test: the same number
-    again on the same machine (another BLAS may round a borderline patient the other way).
+    The result is the same for the same arguments on the same machine.  Another BLAS may round
+    differently, and then classify a borderline patient differently.
+
+    Args:
+        params: the hyper-parameters, see `mlp_space`.
+        seed: the seed of the initial weights and of the batches.
+        split: the seed of the split into training and test patients.
     """
     data = _data(split)
     hidden, output, bias = _train(
@@ -134,7 +141,10 @@ def _train(
 
 @dataclass(frozen=True)
 class Mlp:
-    """Figure 3's problem, with the face of `problems.Problem`; accuracies are not standardised."""
+    """The problem of Figure 3, with the methods of `problems.Problem`.
+
+    The accuracies are not standardised.
+    """
 
     split: int = 0
     name: str = "mlp"
@@ -148,11 +158,11 @@ class Mlp:
         return mlp_space()
 
     def evaluate(self, params: Mapping[str, Any], rng: np.random.Generator) -> float:
-        """The test accuracy of one training with fresh randomness."""
+        """The test accuracy of one training with a new seed."""
         return mlp_accuracy(params, int(rng.integers(2**63)), split=self.split)
 
     def regret(self, params: Mapping[str, Any], observed: float) -> float:
-        """What one evaluation lost: 1 minus the accuracy that it observed."""
+        """The regret of one evaluation: 1 minus the observed accuracy."""
         return self.f_star - observed
 
 

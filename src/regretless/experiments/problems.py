@@ -1,16 +1,16 @@
-"""The six test functions of the paper (Table 1), as frozen data.
+"""The six test functions of the paper (Table 1): Schwefel, Eggholder, Ackley and others.
 
 Each is to be maximised, is standardised over its domain (mean 0, standard deviation 1) and is
-observed with noise of standard deviation 0.1. The formulas, domains and standardising constants
-are the printed ones; two entries of the table cannot be used as they stand:
+observed with noise of standard deviation 0.1.  The formulas, domains and standardising constants
+are the printed ones, with two corrections:
 
 - **Ackley-2** is printed with the sign of its cosine term reversed, so that f(0) = −2e instead of
   0, and without standardisation. Here it is the usual negated Ackley function, standardised by
   `ACKLEY_MEAN` and `ACKLEY_SD`.
-- **Eggholder-2** has a higher maximum on its printed domain than the printed f* = 2.769, which
-  belongs to the smaller box w ∈ [−512, 512]²: with it, regret would become negative.
+- **Eggholder-2** has a higher maximum on its printed domain than the printed f* = 2.769, which is
+  that of the smaller box w ∈ [−512, 512]².  With the printed f*, regret would become negative.
 
-Everything that the paper prints as f* is kept as `Problem.printed_f_star`.
+`Problem.printed_f_star` is f* as the paper prints it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Problem:
-    """A test function with its optimum, and the paper's setting for it.
+    """A test function with its optimum, and the size of the paper's runs on it.
 
     `formula` takes points of the printed domain, (q, d) → (q,); `f` takes points of the unit cube.
     """
@@ -55,11 +55,11 @@ class Problem:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The parameters of `space`, in the order of the coordinates."""
+        """The names of the parameters, in the order of the coordinates."""
         return tuple(f"x{i}" for i in range(1, self.dim + 1))
 
     def space(self) -> Space:
-        """The printed domain."""
+        """The printed domain as a search space."""
         bounds = zip(self.names, self.lows, self.highs, strict=True)
         return Space({name: Float(low, high) for name, low, high in bounds})
 
@@ -78,7 +78,7 @@ class Problem:
         return self.value(params) + self.noise_sd * float(rng.standard_normal())
 
     def regret(self, params: Mapping[str, Any], observed: float) -> float:
-        """What one evaluation lost, eq. cumreg: without noise, so `observed` is of no use here."""
+        """The regret of one evaluation, eq. cumreg.  It has no noise, so `observed` is ignored."""
         return self.f_star - self.value(params)
 
 
@@ -96,14 +96,15 @@ def eggholder(x: Array) -> Array:
 
 
 # Mean and standard deviation of the negated Ackley function under the uniform distribution on
-# [−32.768, 32.768]²: by symmetry a quarter is enough, integrated with the product of composite
-# Gauss–Legendre rules (128 panels of 24 nodes per axis; half as many agree to 1e-10).
+# [−32.768, 32.768]².  By symmetry, a quarter of the square is enough.  It is integrated with the
+# product of composite Gauss–Legendre rules (128 panels of 24 nodes per axis; half as many panels
+# agree to 1e-10).
 ACKLEY_MEAN = -20.1843531414
 ACKLEY_SD = 2.3797981961
 
 
 def ackley(x: Array) -> Array:
-    """The negated Ackley function with the cosine term's usual sign, standardised."""
+    """The negated Ackley function with the usual sign of the cosine term, standardised."""
     bowl: Array = 20 * np.exp(-0.2 * np.sqrt((x**2).mean(axis=-1)))
     waves: Array = np.exp(np.cos(2 * np.pi * x).mean(axis=-1))
     return (bowl + waves - 20 - np.e - ACKLEY_MEAN) / ACKLEY_SD
@@ -149,7 +150,7 @@ def hartmann(x: Array) -> Array:
     return (peaks - 0.26) / 0.38
 
 
-# f* and x* come from polishing the best of many starts; the tests search again from scratch.
+# f* and x* are from local searches with many starts.  The tests search again with other starts.
 _TABLE = (
     Problem(
         name="schwefel-2",

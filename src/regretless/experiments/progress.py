@@ -1,4 +1,4 @@
-"""How far a long job is, on stderr: a bar on a terminal, a line now and then in a log."""
+"""Show the progress of a long job on stderr: a bar on a terminal, or a line every 30 s in a log."""
 
 from __future__ import annotations
 
@@ -14,9 +14,15 @@ Advance = Callable[[int, str], None]
 
 @contextmanager
 def progress(total: int, done: int, label: str) -> Iterator[Advance]:
-    """Gives a function to call with (work, label) whenever a piece of work is done.
+    """Show progress inside a `with` block.
 
-    `done` was done before, by another process: it counts as done, not towards the speed.
+    Args:
+        total: the amount of all work.
+        done: the amount that was done before.  It does not count for the speed.
+        label: what the work is.
+
+    Yields:
+        A function to call with (amount, text) whenever a piece of work is done.
     """
     if sys.stderr.isatty():
         try:
@@ -32,7 +38,7 @@ def progress(total: int, done: int, label: str) -> Iterator[Advance]:
 
 
 class _Clock:
-    """Work done and the time that what remains will take, at the mean speed so far."""
+    """Estimates the remaining time from the mean speed so far."""
 
     def __init__(self, total: int, done: int) -> None:
         self.total, self.before, self.done = total, done, done
@@ -50,7 +56,7 @@ class _Clock:
 
 
 def span(seconds: float) -> str:
-    """A length of time for a person: 45 s, 12 min, 3 h 20 min."""
+    """A length of time as text: 45 s, 12 min, 3 h 20 min."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

@@ -1,13 +1,14 @@
-"""One record per run, in plain files that survive a crash at any moment.
+"""Store one record for each run, in files that survive a crash at any moment.
 
-A runner appends lines of JSON to `<figure>/<function>/<policy>.jsonl`; `compact` moves them,
-sorted by seed, into `<policy>.jsonl.xz` beside it. A record either parses or was never written (the
-process died within the line), so a torn line is passed over and its run is done again. The first
-record of an id counts: a death between the two steps of `compact` leaves it in both files.
+A runner appends lines of JSON to `<figure>/<function>/<policy>.jsonl`.  `compact` moves them,
+sorted by seed, into `<policy>.jsonl.xz` in the same folder.
 
-The regret curve is kept as the whole-number steps of the cumulative regret in units of 0.001, so
-the curve is right to 0.0005 everywhere, also where hundreds of small regrets add up, and compresses
-to one or two bytes a step.
+If the process dies while it writes a line, the line does not parse.  Such a line is ignored, and
+its run is done again.  If the process dies in `compact`, a record may be in both files.  The first
+record of an id counts.
+
+The regret curve is stored as the steps of the cumulative regret, rounded to multiples of 0.001.
+The error of the curve is at most 0.0005 everywhere, and it compresses to one or two bytes a step.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ UNIT = 1e-3
 
 @dataclass(frozen=True)
 class Stamp:
-    """What made a record: enough to make it again."""
+    """The versions of the software that made a record, so that the run can be repeated."""
 
     version: str
     commit: str
-    source: str  # a digest of the code: a commit says nothing of edits since
+    source: str  # a digest of the code, because there may be edits after the commit
     python: str
     numpy: str
     scipy: str
 
     def versions(self) -> dict[str, str]:
-        """By the names of the packages, for records that name others beside them."""
+        """The versions by the names of the packages, for records that list other packages too."""
         own = asdict(self)
         return {"regretless": own.pop("version"), **own}
 
@@ -54,13 +55,13 @@ class Stamp:
 
 @dataclass(frozen=True)
 class Record:
-    """What a run left behind. A crash is a record too: with its error, and the curve up to it."""
+    """The results of a run.  A run that crashed has an error, and the results until then."""
 
-    id: str
-    steps: tuple[int, ...]  # of the cumulative regret, in UNITs
-    design: int  # how many of them were the initial design
-    reasons: dict[str, int]
-    distinct: int  # points
+    id: str  # figure/function/policy/seed
+    steps: tuple[int, ...]  # steps of the cumulative regret, in multiples of UNIT
+    design: int  # number of evaluations in the initial design
+    reasons: dict[str, int]  # number of decisions with each reason
+    distinct: int  # number of distinct points
     fits: int
     failed_fits: int
     cpu_seconds: float
@@ -73,14 +74,16 @@ class Record:
 
     @property
     def curve(self) -> Array:
-        """Cumulative regret after each evaluation."""
+        """The cumulative regret after each evaluation."""
         return np.cumsum(self.steps) * UNIT
 
     def to_line(self) -> str:
+        """The record as one line of JSON."""
         return json.dumps(asdict(self), separators=(",", ":"), allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Record:
+        """The record from its JSON; StorageError if a field is missing or unknown."""
         try:
             return cls(**data | {"stamp": Stamp(**data["stamp"]), "steps": tuple(data["steps"])})
         except (TypeError, KeyError) as error:
@@ -88,13 +91,13 @@ class Record:
 
 
 def quantised(regrets: Sequence[float]) -> tuple[int, ...]:
-    """Regrets as whole steps whose running sum is never off by more than half a unit."""
+    """Regrets as whole steps; the error of their running sum is at most half a unit."""
     rounded = np.rint(np.cumsum(regrets) / UNIT).astype(int)
     return tuple(np.diff(rounded, prepend=0).tolist())
 
 
 def read(root: Path) -> dict[str, Record]:
-    """Every record under a folder, by id."""
+    """All records in a folder, by id."""
     found: dict[str, Record] = {}
     for stem in sorted({path.parent / path.name.split(".")[0] for path in root.rglob("*.jsonl*")}):
         found |= _read_cell(stem)
@@ -102,7 +105,7 @@ def read(root: Path) -> dict[str, Record]:
 
 
 def append(root: Path, record: Record) -> None:
-    """Write a record so that it is either there or not, whenever the machine stops."""
+    """Write a record.  If the machine stops meanwhile, the record is complete or ignored."""
     path = root / f"{record.id.rsplit('/', 1)[0]}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab+") as file:
@@ -113,7 +116,7 @@ def append(root: Path, record: Record) -> None:
 
 
 def compact(root: Path) -> None:
-    """Fold the appended lines into the compressed files."""
+    """Move all appended lines into the compressed files."""
     for plain in sorted(root.rglob("*.jsonl")):
         stem = plain.with_suffix("")
         records = sorted(_read_cell(stem).values(), key=lambda record: record.seed)
@@ -123,18 +126,24 @@ def compact(root: Path) -> None:
         with draft.open("wb") as file:
             file.write(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
             file.flush()
-            os.fsync(file.fileno())  # before the lines that it replaces are gone
+            os.fsync(file.fileno())  # must be on disk before the appended lines are deleted
         os.replace(draft, packed)
         plain.unlink()
 
 
 @contextmanager
 def only_runner(root: Path) -> Iterator[None]:
-    """One runner to a folder: a second one would do the same runs again. Released by any death."""
+    """Lock the folder, because a second runner would repeat the same runs.
+
+    The operating system releases the lock if the process dies.
+
+    Raises:
+        StorageError: another runner has the lock.
+    """
     root.mkdir(parents=True, exist_ok=True)
     try:
         import fcntl
-    except ImportError:  # not on Windows
+    except ImportError:  # Windows has no fcntl: no lock
         yield
         return
     handle = os.open(root, os.O_RDONLY)
@@ -163,7 +172,7 @@ def _packed(path: Path) -> list[Record]:
     try:
         lines = lzma.decompress(path.read_bytes()).decode().splitlines()
         return [Record.from_json(json.loads(line)) for line in lines]
-    except (lzma.LZMAError, ValueError) as error:  # written in one piece, so this is no torn line
+    except (lzma.LZMAError, ValueError) as error:  # never incomplete: it was renamed when complete
         raise StorageError(f"{path}: not a file of records: {error}") from None
 
 
@@ -174,7 +183,7 @@ def _appended(path: Path) -> Iterator[Record]:
         try:
             data = json.loads(line)
         except ValueError:
-            continue  # torn, or empty
+            continue  # incomplete or empty
         yield Record.from_json(data)
 
 

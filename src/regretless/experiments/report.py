@@ -1,4 +1,4 @@
-"""The results page: figures, tables and verdicts, written from the records and nothing else."""
+"""Write the results page: figures, tables and verdicts, from the records only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LABELS = {"eic": "EIC", "ei": "EI", "ei-nguyen": "EI-Nguyen", "gp-ucb": "GP-UCB", "gp-ts": "GP-TS"}
-# Blue, orange and green are the paper's own; all five can be told apart by the colour-blind.
+# Blue, orange and green are the colours of the paper.  Colour-blind readers can tell all five.
 COLOURS = {
     "eic": "#0072B2",
     "ei": "#E69F00",
@@ -34,7 +34,7 @@ COLOURS = {
 
 @dataclass(frozen=True)
 class Ablation:
-    """A question that the paper leaves open: the policies, and the pairs that answer it."""
+    """A question that the paper leaves open, with the policies and comparisons that answer it."""
 
     title: str
     policies: tuple[str, ...]
@@ -75,14 +75,15 @@ ABLATIONS = (
         _against("eic", "eic-defaults"),
     ),
 )
-# Who might stand for a baseline; the first entry of each dict is the baseline itself.
+# The settings that the paper may have used for a baseline.  The first key of each dict is the
+# baseline.
 CANDIDATES: tuple[tuple[str, tuple[dict[str, str], ...]], ...] = (
     (
         "EI",
         (
             {"ei": "ei", "ei-nguyen": "ei-nguyen"},
             {"ei": "ei-observation", "ei-nguyen": "ei-nguyen-observation"},
-            # Their EI-Nguyen was not run: sentences that compare the two (C1) are left out.
+            # EI-Nguyen was not run with these, so C1, which compares the two, is left out.
             {"ei": "ei-domain"},
             {"ei": "ei-quantile"},
         ),
@@ -96,7 +97,18 @@ CANDIDATES: tuple[tuple[str, tuple[dict[str, str], ...]], ...] = (
 
 
 def write_report(root: Path, page: Path) -> str:
-    """Analyse the records under `root`; write the page and, beside it, its figures."""
+    """Analyse the records, and write the results page and its figures.
+
+    Args:
+        root: the folder of the records.
+        page: the file of the page; the figures are written to a folder with its name.
+
+    Returns:
+        The text of the page.
+
+    Raises:
+        StorageError: there are no records.
+    """
     found = records.read(root)
     if not found:
         raise StorageError(f"{root}: no records there")
@@ -187,11 +199,11 @@ _READINGS: tuple[tuple[str, dict[str, str]], ...] = (
     ("Algorithm 1 to the letter (`eic-unmerged` for `eic`)", {"eic": "eic-unmerged"}),
     ("EI merges replicates, too (`ei-merged` for `ei`)", {"ei": "ei-merged"}),
 )
-_ABOUT_EIC = ("C3", "C4", "C5", "C6")  # and on functions that have ablations
+_ABOUT_EIC = ("C3", "C4", "C5", "C6")  # claims on EIC, on functions that have ablations
 
 
 def _without_merging(results: Results) -> Iterable[str]:
-    """The claims on EIC with and without the rule that is not the paper's."""
+    """The claims on EIC with and without the rule for replicates, which the paper does not have."""
     rows = []
     for reading, roles in (("as in the figures", {}), *_READINGS):
         if all(any(results.get(f, name) for f in FUNCTIONS) for name in roles.values()):
@@ -207,7 +219,7 @@ def _without_merging(results: Results) -> Iterable[str]:
 
 
 def _shrunk(results: Results) -> bool:
-    """Whether a run has not the budget of its problem: a smoke test."""
+    """Whether a run has another budget than its problem, because it is a smoke run."""
     return any(
         cell.count and cell.budget != RunSpec("", function, policy, 0).problem.budget
         for (function, policy), cell in results.cells.items()
@@ -252,7 +264,7 @@ def _functions(results: Results, policies: Iterable[str]) -> list[str]:
 
 
 def _grid(results: Results, policies: Sequence[str], entry: Callable[[Cell], str]) -> str:
-    """A table with a row a policy and a column a function."""
+    """A table with one row for each policy and one column for each function."""
     functions = _functions(results, policies)
     rows = []
     for policy in policies:
@@ -293,7 +305,7 @@ def _share_table(results: Results) -> str:
 
 
 def _symmetries(results: Results) -> str:
-    """A centred grid on a symmetric function meets few different values of it."""
+    """How many different values a symmetric function has on the centred grid."""
     counts = []
     for function in _functions(results, MAIN):
         if function in PROBLEMS:
@@ -330,7 +342,7 @@ def _ablations(results: Results) -> Iterable[str]:
 
 
 def _agreements(results: Results) -> Iterable[str]:
-    """Which settings make the paper's own sentences true."""
+    """How many parts of the paper's claims hold, for each setting."""
     rows = []
     for title, candidates in CANDIDATES:
         for roles in candidates:
@@ -356,7 +368,7 @@ apart, and only where both have the same incumbent.
 
 
 def _seeds(results: Results, policy: str) -> int:
-    """The fewest in a cell of this policy."""
+    """The smallest number of seeds in a cell of this policy."""
     return min(cell.count for f in FUNCTIONS if (cell := results.get(f, policy)))
 
 
@@ -452,7 +464,7 @@ def _draw_all(results: Results, folder: Path) -> list[str]:
             continue
         columns = min(2, len(functions))
         rows = -(-len(functions) // columns)
-        # Not pyplot: it keeps state, and may open a window.
+        # Avoid pyplot, which keeps state and may open a window.
         canvas = Canvas(figsize=(4.8 * columns + 1.2 * (columns == 1), 3.5 * rows), dpi=110)
         FigureCanvasAgg(canvas)
         axes = canvas.subplots(rows, columns, squeeze=False).ravel()
@@ -468,7 +480,7 @@ def _draw_all(results: Results, folder: Path) -> list[str]:
 
 def _draw(axis: Axes, results: Results, function: str, policies: Sequence[str]) -> None:
     counts = set()
-    # EI-Nguyen is dashed and above EI, which it nearly equals; EIC is above all.
+    # EI-Nguyen is drawn dashed over EI, because both are nearly equal.  EIC is drawn last.
     for policy in sorted(policies, key=lambda name: (name == "eic", name == "ei-nguyen")):
         cell = results.get(function, policy)
         if cell is None:

@@ -1,7 +1,7 @@
-"""Functions drawn from the RKHS of a kernel with a chosen norm: what Theorem 1 is about.
+"""Random test functions from the RKHS of a kernel with a given norm, as Theorem 1 assumes.
 
-f = sum_j a_j k(·, z_j) has the norm sqrt(a'Ka), and by (A2) that is all the theory knows of it. The
-noise is R-sub-Gaussian (A3) and has the standard deviation R, normal or not.
+f = sum_j a_j k(·, z_j) has the norm sqrt(a'Ka), which is B of (A2).  The noise is R-sub-Gaussian
+(A3) and has the standard deviation R.  It may be normal, uniform or Rademacher noise.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Array = NDArray[np.float64]
 Noise = Literal["normal", "uniform", "rademacher"]
 NOISES: tuple[Noise, ...] = ("normal", "uniform", "rademacher")
 
-_SCAN, _CLIMBS = 4096, 24  # a maximum on the cube: points looked at, hills climbed
+_SCAN, _CLIMBS = 4096, 24  # search for the maximum: random points, and local searches
 
 
 def draw_noise(kind: Noise, R: float, size: int, rng: Generator) -> Array:
     """Noise of mean 0 and standard deviation R, with E exp(t eps) <= exp(t^2 R^2 / 2), (A3).
 
-    Uniform noise reaches from -√3 R to √3 R, Rademacher noise is -R or R: both keep to the same
-    exponent, because sinh(u)/u <= exp(u^2/6) and cosh(u) <= exp(u^2/2).
+    Uniform noise is between -√3 R and √3 R, and Rademacher noise is -R or R.  Both satisfy (A3),
+    because sinh(u)/u <= exp(u^2/6) and cosh(u) <= exp(u^2/2).
     """
     if kind == "normal":
         return R * rng.standard_normal(size)
@@ -44,19 +44,16 @@ def draw_noise(kind: Noise, R: float, size: int, rng: Generator) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class RKHSFunction:
-    """A function on the unit cube with its norm, its maximum and its noise; to be maximised.
-
-    With `levels`, its domain is the grid of so many equidistant levels per dimension, from 0 to 1.
-    """
+    """A function on the unit cube to be maximised, with its maximum and its noise."""
 
     kernel: Kernel
-    centres: Array  # (m, d)
-    weights: Array  # (m,)
-    f_star: float
-    x_star: Array
-    R: float = 0.1
+    centres: Array  # (m, d) the z_j
+    weights: Array  # (m,) the a_j
+    f_star: float  # the maximum
+    x_star: Array  # the point of the maximum
+    R: float = 0.1  # the standard deviation of the noise
     noise: Noise = "normal"
-    levels: int | None = None
+    levels: int | None = None  # if given, the domain is the grid of so many levels per dimension
 
     @classmethod
     def of(
@@ -68,7 +65,7 @@ class RKHSFunction:
         noise: Noise = "normal",
         levels: int | None = None,
     ) -> RKHSFunction:
-        """With its maximum searched for: over the whole grid, or on the cube by climbing."""
+        """The function with these weights; finds its maximum on the grid or on the cube."""
         if noise not in NOISES:
             raise ConfigError(f"noise: need one of {', '.join(NOISES)}, got {noise!r}")
         check_amount("R", R)
@@ -89,7 +86,7 @@ class RKHSFunction:
 
     @property
     def norm(self) -> float:
-        """The norm in the RKHS of the kernel: B of (A2)."""
+        """The norm of f in the RKHS of the kernel, B of (A2)."""
         return sqrt(float(self.weights @ self.kernel.gram(self.centres) @ self.weights))
 
     def space(self) -> Space:
@@ -97,7 +94,7 @@ class RKHSFunction:
         return Space({name: Float(0.0, 1.0, step=step) for name in self.names})
 
     def grid(self) -> Array:
-        """Every point of a finite domain."""
+        """All points of the domain, if it is finite."""
         return self.space().grid()
 
     def f(self, unit: Array) -> Array:
@@ -114,14 +111,14 @@ class RKHSFunction:
         return self.value(params) + float(draw_noise(self.noise, self.R, 1, rng)[0])
 
     def regret(self, params: Mapping[str, Any], observed: float) -> float:
-        """What one evaluation lost, eq. cumreg; `observed` is of no use here."""
+        """The regret of one evaluation, eq. cumreg.  It has no noise, so `observed` is ignored."""
         return self.f_star - self.value(params)
 
     def _best_of(self, points: Array) -> Array:
         return np.asarray(points[int(np.argmax(self.f(points)))])
 
     def _climbed(self) -> Array:
-        """The best of many hill climbs from the best of many points."""
+        """The best result of local searches that start at the best of many random points."""
         from scipy.optimize import minimize
 
         def loss(x: Array) -> tuple[float, Array]:
@@ -147,7 +144,21 @@ def draw(
     noise: Noise = "normal",
     levels: int | None = None,
 ) -> RKHSFunction:
-    """A random function of norm B: `terms` uniform centres with normal weights, then scaled."""
+    """Draw a function of norm B.
+
+    Args:
+        kernel: the kernel of the RKHS.
+        dim: the number of dimensions.
+        seed: the seed of the draw.
+        B: the norm.
+        terms: the number of terms of the sum, with uniform centres and normal weights.
+        R: the standard deviation of the noise.
+        noise: "normal", "uniform" or "rademacher".
+        levels: if given, the domain is the grid of so many levels per dimension.
+
+    Raises:
+        ConfigError: an argument is unknown or out of range.
+    """
     check_amount("B", B, positive=True)
     terms, dim = whole("terms", terms, least=1), whole("dim", dim, least=1)
     rng = np.random.default_rng(seed)

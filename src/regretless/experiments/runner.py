@@ -1,4 +1,4 @@
-"""Runs what is not yet recorded: on this machine's cores, or on a Dask or Ray cluster."""
+"""Do the runs that have no record yet, on the cores of this machine or on a Dask or Ray cluster."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from regretless.results import Decision
 
 BACKENDS = ("loky", "dask", "ray")
 
-# The optimiser draws decision k of a run from [seed, k]. Noise from the same stream would be known
-# to the policies that draw, so it has one of its own.
+# The optimiser draws decision k of a run from the stream [seed, k].  The noise has its own stream,
+# so that it is independent of the draws of the policies.
 _NOISE = 0x6E6F697365
 
 
 def _digest() -> str:
-    """Of the core and of the experiments' tables: whatever may decide the outcome of a run."""
+    """A digest of the code that a run depends on."""
     root = Path(regretless.__file__).parent
     tables = [
         root / "experiments" / f"{name}.py" for name in ("mlp", "problems", "runner", "specs")
@@ -43,12 +43,12 @@ def _digest() -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
-# At import, in each worker: the files may change while it runs.
+# Computed at import in each worker, because the files may change while it runs.
 _SOURCE = _digest()
 
 
 def run(spec: RunSpec) -> Record:
-    """One run, from the first evaluation to the last, on one core."""
+    """Do one run on one core; an error becomes part of the record."""
     regrets: list[float] = []
     decisions: list[Decision] = []
     points: set[tuple[Any, ...]] = set()
@@ -61,8 +61,8 @@ def run(spec: RunSpec) -> Record:
                 decisions.append(decision)
                 points.add(tuple(params.values()))
     except MissingExtraError:
-        raise  # says nothing about the policy
-    except Exception as failure:  # noqa: BLE001 (whatever it is, it belongs to the results)
+        raise  # not the policy's fault, so it is not recorded
+    except Exception as failure:  # noqa: BLE001 (every error is recorded)
         error = _brief(failure)
     return Record(
         id=spec.id,
@@ -79,10 +79,10 @@ def run(spec: RunSpec) -> Record:
 
 
 def evaluations(spec: RunSpec) -> Iterator[tuple[dict[str, Any], Decision, float]]:
-    """What a run tries, why, and what each evaluation lost, one after the other."""
+    """The parameters, the decision and the regret of each evaluation of a run, one by one."""
     problem, optimizer = spec.problem, spec.optimizer()
     for trial in optimizer:
-        # By seed and number only: all policies of a seed meet the same noise.
+        # The noise depends only on seed and number, so all policies get the same noise in a seed.
         rng = np.random.default_rng([_NOISE, spec.seed, trial.number])
         observed = problem.evaluate(trial.params, rng)
         optimizer.tell(trial, observed)
@@ -98,10 +98,25 @@ def run_all(
     cluster: str | None = None,
     limit_minutes: float | None = None,
 ) -> int:
-    """Run what has no record under `root` yet; returns how many are still missing.
+    """Do the runs that have no record yet.
 
-    After `limit_minutes` no new run is started. Kill it at any time: what was recorded stays, and
-    the next call goes on from there.
+    It may be killed at any time.  The records remain, and the next call continues from there.
+
+    Args:
+        wanted: the runs.
+        root: the folder of the records.
+        jobs: the number of runs at a time.
+        backend: "loky" (this machine), "dask" or "ray".
+        cluster: the address of a running Dask or Ray cluster; None to start a local one.
+        limit_minutes: start no new run after this time.
+
+    Returns:
+        The number of runs that still have no record.
+
+    Raises:
+        ConfigError: an argument is out of range, or a record is of a run with another budget.
+        MissingExtraError: a package that the backend needs is not installed.
+        StorageError: another runner uses the folder.
     """
     if jobs < 1:
         raise ConfigError(f"jobs: need at least 1, got {jobs!r}")
@@ -113,7 +128,7 @@ def run_all(
         if not todo:
             return 0
         by_id = {spec.id: spec for spec in todo}
-        # In evaluations, not runs: a run of 636 takes longer than one of 216.
+        # Progress is counted in evaluations, because runs have between 216 and 636 of them.
         work = {spec.id: spec.problem.budget for spec in wanted}
         done = sum(work[spec.id] for spec in wanted if spec.id in known)
         try:
@@ -140,7 +155,7 @@ def _results(
         raise MissingExtraError("experiments", "joblib") from error
     tasks = (delayed(run)(spec) for spec in _until(deadline, todo))
     with _workers(backend, jobs, cluster):
-        if backend == "ray":  # its joblib backend can't hand out results one by one
+        if backend == "ray":  # its joblib backend can't return results one by one
             while batch := list(islice(tasks, 4 * jobs)):
                 yield from Parallel(n_jobs=jobs, batch_size=1)(batch)
         else:
@@ -156,7 +171,7 @@ def _until(deadline: float | None, todo: Iterable[RunSpec]) -> Iterator[RunSpec]
 
 @contextmanager
 def _workers(backend: str, jobs: int, cluster: str | None) -> Iterator[None]:
-    """joblib's workers: processes here, or those of the cluster at this address."""
+    """Use joblib's workers on this machine, or those of the cluster at this address."""
     from joblib import parallel_config
 
     if backend not in BACKENDS:
@@ -181,7 +196,7 @@ def _dask(jobs: int, cluster: str | None) -> Iterator[None]:
         with Client(cluster):
             yield
         return
-    # Any free port: without one Dask serves its metrics on 8787, where another cluster may be.
+    # Port 0 takes any free port.  The default, 8787, may be in use by another cluster.
     local = LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address="127.0.0.1:0")
     with local, Client(local):
         yield
@@ -205,8 +220,10 @@ def _ray(jobs: int, cluster: str | None) -> Iterator[None]:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """One BLAS thread: faster at these sizes, the same bits on any number of cores, and honest CPU
-    time."""
+    """Limit BLAS to one thread: faster at these sizes, and the same bits on any number of cores.
+
+    The CPU time of a run is then also comparable.
+    """
     try:
         from threadpoolctl import threadpool_limits
     except ImportError as error:
@@ -216,7 +233,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def _check_sizes(wanted: Iterable[RunSpec], known: dict[str, Record]) -> None:
-    """Records of a smoke run must not pass for real ones."""
+    """Raise ConfigError if a record has another budget, because it is of a smoke run."""
     for spec in wanted:
         record = known.get(spec.id)
         budget = spec.problem.budget
@@ -228,7 +245,7 @@ def _check_sizes(wanted: Iterable[RunSpec], known: dict[str, Record]) -> None:
 
 
 def _brief(failure: Exception) -> str:
-    """The error and where it was, without the paths of this machine."""
+    """The error and its place in the code, without the paths of this machine."""
     frames = traceback.extract_tb(failure.__traceback__)[-3:]
     where = " < ".join(f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in reversed(frames))
     return f"{type(failure).__name__}: {failure} ({where})"
@@ -236,6 +253,7 @@ def _brief(failure: Exception) -> str:
 
 @cache
 def stamp() -> Stamp:
+    """The versions of the software that is running."""
     return Stamp(
         version=regretless.__version__,
         commit=_commit(),
@@ -247,7 +265,7 @@ def stamp() -> Stamp:
 
 
 def _commit() -> str:
-    """The commit of the checkout that is running, or "" where there is none."""
+    """The commit of the code that is running; "" if it is not in a git checkout."""
     here = Path(__file__)
 
     def git(*arguments: str) -> str:
@@ -256,9 +274,9 @@ def _commit() -> str:
         return done.stdout.strip() if done.returncode == 0 else ""
 
     try:
-        if not git("ls-files", here.name):  # somebody else's repository around an installed copy
+        if not git("ls-files", here.name):  # an installed copy inside another repository
             return ""
-        # Records and pages that changed meanwhile make no other program.
+        # Only changes of the code count, not those of records and pages.
         edited = git("status", "--porcelain", "--", str(here.parents[1]))
         return git("describe", "--always", "--abbrev=12") + ("-dirty" if edited else "")
     except (OSError, subprocess.TimeoutExpired):

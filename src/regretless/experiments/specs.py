@@ -1,24 +1,25 @@
-"""Which runs there are, as frozen data.
+"""The tables of all runs: figures, functions, policies and their settings.
 
 A run is a figure, a function, a policy and a seed; everything else follows from the tables here.
-All of it is the paper's setting (section 5: zero mean, SE kernel, maximum likelihood, the centred
-grid as the start, n_0 and N of Table 1) unless an entry says otherwise.
+The settings are those of the paper (section 5: zero mean, SE kernel, maximum likelihood, the
+centred grid as the initial design, n_0 and N of Table 1), unless an entry says otherwise.
 
-What the paper leaves open, and what stands for it in the figures; each choice has its ablations:
+The paper does not say everything.  These are the choices of the figures; each has ablations:
 
-- **EI's incumbent.** Never said. The figures use EIC's own ξ_n = max_i μ_n(x_i): the paper defines
-  α_n with it, and calls EI the special case of EIC without evaluation cost.
-- **EI-Nguyen's incumbent.** Nguyen et al. use max y_i. The paper describes the variant as a
+- **EI's incumbent.** The paper does not say it.  The figures use EIC's ξ_n = max_i μ_n(x_i),
+  because the paper defines α_n with it, and calls EI the special case of EIC without evaluation
+  cost.
+- **EI-Nguyen's incumbent.** Nguyen et al. use max y_i.  The paper describes the variant as a
   threshold on its own α_n and finds it identical to EI, so it has EI's incumbent here.
-- **GP-UCB's β_n.** Never said. A remark that was commented out in the paper's source admits that
-  one figure used "a bad beta" with which GP-UCB lost to EI, and considers tuning; in the published
-  text GP-UCB beats EI. That rules out the schedules of the theory, which explore far too much, and
-  leaves the schedule most used in practice, 0.2 d log(2n) (Kandasamy et al. 2015).
-- **GP-TS's draws.** Plain draws from the posterior, as continuous functions. Chowdhury and Gopalan,
-  whom the paper cites, widen the posterior by v_n; that is an ablation.
+- **GP-UCB's β_n.** The paper does not say it.  A remark that was commented out in the paper's
+  source says that one figure used "a bad beta" with which GP-UCB lost to EI, and considers tuning.
+  In the published text GP-UCB beats EI.  That rules out the schedules of the theory, which explore
+  far too much.  The schedule most used in practice is 0.2 d log(2n) (Kandasamy et al. 2015).
+- **GP-TS's draws.** Draws from the posterior as continuous functions.  Chowdhury and Gopalan, whom
+  the paper cites, widen the posterior by v_n; that is an ablation.
 - **The mean in Figure 3.** An accuracy is far from 0 and its mean is not known beforehand, so it
-  can't be standardised as the functions were. A fitted constant mean does the same as data come in.
-- **Replicates.** EIC takes a sampled point again if the posterior can't tell the new one from it.
+  can't be standardised as the functions are.  A fitted constant mean has the same effect.
+- **Replicates.** EIC tries a visited point again if the posterior can't tell the new one from it.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ MAIN = ("eic", "ei", "ei-nguyen", "gp-ucb", "gp-ts")
 
 @dataclass(frozen=True)
 class Setting:
-    """What one name in the tables stands for; `start` None means the optimiser's own."""
+    """The settings of the optimiser for one name in the tables."""
 
     policy: Policy
-    about: str
+    about: str  # the settings in words, for the results page
     model: Model = field(default_factory=Model.paper)
-    start: str | None = "grid"
+    start: str | None = "grid"  # the initial design; None for the default of the optimiser
 
 
 SETTINGS: Mapping[str, Setting] = MappingProxyType(
@@ -57,7 +58,7 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
         "ei-nguyen": Setting(EINguyen(), "EI-Nguyen: ξ = max μ(x_i), κ = 1e-4"),
         "gp-ucb": Setting(GPUCB(beta="log"), "GP-UCB: β = 0.2 d log(2n)"),
         "gp-ts": Setting(GPTS(), "GP-TS: draws from the posterior"),
-        # EI's incumbent; the quantile at level 0.5 is the mean itself.
+        # EI's incumbent.  The quantile at level 0.5 would be the mean.
         "ei-observation": Setting(EI(incumbent="observation"), "EI: ξ = max y_i"),
         "ei-domain": Setting(EI(incumbent="domain"), "EI: ξ = max μ over the domain"),
         "ei-quantile": Setting(
@@ -66,7 +67,7 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
         "ei-nguyen-observation": Setting(
             EINguyen(incumbent="observation"), "EI-Nguyen: ξ = max y_i, κ = 1e-4"
         ),
-        # The gate (EIC without it is EI), by incumbent; and the rule for replicates, by gate.
+        # The gate with each incumbent (EIC without a gate is EI); replicates with and without it.
         "eic-observation": Setting(EIC(incumbent="observation"), "EIC: ξ = max y_i"),
         "eic-domain": Setting(EIC(incumbent="domain"), "EIC: ξ = max μ over the domain"),
         "eic-quantile": Setting(
@@ -88,16 +89,16 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Figure:
-    """The functions and policies of a figure; `runs` is where its records are."""
+    """The functions and policies of a figure."""
 
     functions: tuple[str, ...]
     policies: tuple[str, ...]
-    runs: str
+    runs: str  # the figure that has the records
 
 
 FIGURES: Mapping[str, Figure] = MappingProxyType(
     {
-        # Figure 1 is a part of Figure 2 and is not run twice.
+        # Figure 1 is a part of Figure 2, so it uses the same runs.
         "fig1": Figure(("ackley-2",), ("eic", "ei", "gp-ucb"), "fig2"),
         "fig2": Figure(FUNCTIONS, MAIN, "fig2"),
         "fig3": Figure(("mlp",), MAIN, "fig3"),
@@ -108,13 +109,13 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run. `smoke` shrinks it to a few evaluations, to try the whole pipeline."""
+    """One run."""
 
     figure: str
     function: str
     policy: str
     seed: int
-    smoke: bool = False
+    smoke: bool = False  # whether to do only a few evaluations, to test the whole pipeline
 
     @property
     def id(self) -> str:
@@ -129,6 +130,7 @@ class RunSpec:
         return replace(problem, n0=n0, budget=n0 + 12)
 
     def optimizer(self) -> Optimizer:
+        """A new optimiser with the settings of the run."""
         setting, problem = SETTINGS[self.policy], self.problem
         model = setting.model
         if self.function == "mlp" and model.mean == "zero":
@@ -152,7 +154,18 @@ def specs(
     policies: Sequence[str] = (),
     smoke: bool = False,
 ) -> list[RunSpec]:
-    """The runs of a figure (or of "all"), seed by seed: a part of them is a balanced smaller R."""
+    """The runs of a figure, ordered by seed, so that the first runs have all cells equally often.
+
+    Args:
+        figure: "fig1", "fig2", "fig3", "ablations" or "all".
+        trials: the number of seeds for each function and policy.
+        functions: only these functions; all of the figure if it is empty.
+        policies: only these policies; all of the figure if it is empty.
+        smoke: whether to make tiny runs.
+
+    Raises:
+        ConfigError: an argument is unknown or out of range.
+    """
     if figure != "all" and figure not in FIGURES:
         raise ConfigError(f"figure: need one of {', '.join([*FIGURES, 'all'])}, got {figure!r}")
     if trials < 1:

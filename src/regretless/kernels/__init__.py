@@ -1,4 +1,4 @@
-"""Covariance kernels on the encoded unit cube."""
+"""Covariance kernels for Gaussian processes on the encoded unit cube."""
 
 from regretless.defaults import Prior
 from regretless.kernels.base import Features, Kernel, Pullback, positive

@@ -1,8 +1,10 @@
-"""Covariance kernels on the encoded unit cube, all with k(x, x) = 1.
+"""The base class of covariance kernels on the encoded unit cube, all with k(x, x) = 1.
 
-A kernel is frozen; its parameters are read as the vector `theta` of their logarithms and changed
-with `with_theta`.  Derivatives come as pull-backs, so that no dense (n, n, p) array ever exists:
-`gram_vjp(X)` returns K and a function W -> sum_ij W_ij dK_ij/dtheta, `cross_vjp(X, Z)` returns
+Kernels are frozen.  `theta` is the vector of the logarithms of a kernel's parameters, and
+`with_theta` returns the same kernel with other parameters.
+
+Derivatives are returned as pull-backs, so that no array of shape (n, n, p) is needed.
+`gram_vjp(X)` returns K and a function W -> sum_ij W_ij dK_ij/dtheta.  `cross_vjp(X, Z)` returns
 K(X, Z) and a function A -> sum_j A_qj dk(x_q, z_j)/dx_q.
 """
 
@@ -25,11 +27,23 @@ Features = Callable[[Array], tuple[Array, Pullback]]
 
 
 class Kernel(ABC):
-    """A positive definite function with unit variance.
+    """A covariance function k(x, x') on the unit cube with k(x, x) = 1.
 
-    To write one: give the abstract methods, and `priors` if the kernel has parameters other than
-    weights.  `class Mine(Kernel, json="mine")` can also be stored: its dataclass fields are written
-    under that name.
+    To write a kernel, make a frozen dataclass that derives from this class, and write the abstract
+    methods.  Write `priors` as well if the default prior of a weight does not suit its parameters.
+    A study can store a kernel if its class has a name: `class Mine(Kernel, json="mine")`.  The
+    dataclass fields are then stored under this name.
+
+    Example:
+        >>> import numpy as np
+        >>> from regretless.kernels import SE
+        >>> kernel = SE((0.5, 0.5))
+        >>> x = np.array([[0.0, 0.0], [0.3, 0.4]])
+        >>> kernel.gram(x).round(4).tolist()
+        [[1.0, 0.6065], [0.6065, 1.0]]
+        >>> wider = kernel.with_theta(kernel.theta + np.log(2.0))
+        >>> [round(length, 4) for length in wider.lengthscales]
+        [1.0, 1.0]
     """
 
     _types: ClassVar[dict[str, type[Kernel]]] = {}
@@ -42,7 +56,11 @@ class Kernel(ABC):
             Kernel._types[json] = cls
 
     def to_json(self) -> dict[str, Any]:
-        """The fields of the kernel, under the name of its type."""
+        """The name of the kernel's type and its fields, as JSON.
+
+        Raises:
+            ConfigError: the class was defined without `json=...`.
+        """
         if self.json_name is None:
             raise ConfigError(
                 f"model: {type(self).__name__} can't be stored: a kernel of your own needs a name,"
@@ -53,7 +71,11 @@ class Kernel(ABC):
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Kernel:
-        """The kernel that `to_json` wrote."""
+        """The kernel that `to_json` wrote.
+
+        Raises:
+            ConfigError: no class has this name.
+        """
         own = {k: _read(v) for k, v in data.items()}
         name = own.pop("name", None)
         if name not in Kernel._types:
@@ -70,33 +92,45 @@ class Kernel(ABC):
         """The same kernel with other parameters."""
 
     def priors(self, rules: PriorRules) -> tuple[Prior, ...]:
-        """Bounds and prior of each entry of theta; `rules` has those of the library's kernels."""
+        """The bounds and the prior of each entry of `theta`.
+
+        Args:
+            rules: the priors of the library's own kernels, for use in a kernel of your own.
+
+        Returns:
+            One `Prior` for each entry of `theta`.
+        """
         return (rules.weight,) * len(self.theta)
 
     @abstractmethod
     def gram(self, x: Array, z: Array | None = None) -> Array:
-        """K(x, z); z is x if it is left out."""
+        """The matrix of k(x_i, z_j) for the rows of x and z; K(x, x) without z."""
 
     @abstractmethod
     def gram_vjp(self, x: Array) -> tuple[Array, Pullback]:
-        """K(x, x), and W -> sum_ij W_ij dK_ij/dtheta for symmetric W."""
+        """K(x, x), and the function W -> sum_ij W_ij dK_ij/dtheta for symmetric W."""
 
     @abstractmethod
     def cross_vjp(self, x: Array, z: Array) -> tuple[Array, Pullback]:
-        """K(x, z), and A -> sum_j A_qj dk(x_q, z_j)/dx_q, zero in columns of choices."""
+        """K(x, z), and the function A -> sum_j A_qj dk(x_q, z_j)/dx_q.
+
+        The gradient is zero in columns of choices.
+        """
 
     @abstractmethod
     def features(self, rng: Generator, count: int) -> Features:
-        """Random functions phi_j with E[phi_j(x) phi_j(x')] = k(x, x').
+        """Draw `count` random functions phi_j with E[phi_j(x) phi_j(x')] = k(x, x').
 
-        They come as one function x -> (phi(x), A -> d/dx_q sum_j A_qj phi_j(x_q)).
+        Returns:
+            One function x -> (phi(x), A -> d/dx_q sum_j A_qj phi_j(x_q)).
         """
 
     def diag(self, x: Array) -> Array:
+        """k(x_i, x_i) for the rows of x, which is 1."""
         return np.ones(len(x))
 
     def scales(self, dim: int) -> Array:
-        """Per column, the distance over which the kernel changes; infinite where it is flat."""
+        """The distance over which the kernel changes, per column; infinite if it is constant."""
         return np.full(dim, np.inf)
 
     def gram_dtheta(self, x: Array, weights: Array) -> Array:
@@ -121,6 +155,19 @@ def _read(value: Any) -> Any:
 
 
 def positive(name: str, values: Sequence[float]) -> tuple[float, ...]:
+    """The values as a tuple of floats.
+
+    Args:
+        name: the name of the setting, for the error message.
+        values: the numbers to check.
+
+    Raises:
+        ConfigError: a value is not positive and finite.
+
+    Example:
+        >>> positive("weights", [1, 2])
+        (1.0, 2.0)
+    """
     out = tuple(float(v) for v in values)
     for v in out:
         if not (isfinite(v) and v > 0):

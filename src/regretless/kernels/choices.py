@@ -1,4 +1,4 @@
-"""A kernel for choices without an order."""
+"""The Hamming kernel, for categorical parameters: choices without an order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,23 @@ from regretless.kernels.base import Features, Kernel, Pullback, positive
 
 @dataclass(frozen=True)
 class Hamming(Kernel, json="Hamming"):
-    """exp(-sum_k w_k [x_k != x'_k]) over categorical columns: unlike choices lose a factor each."""
+    """k(x, x') = exp(-sum_k w_k [x_k != x'_k]), for choices without an order.
+
+    Each column in which two points have different choices multiplies their covariance by exp(-w_k).
+
+    Args:
+        weights: w_k > 0, one for each column.
+        columns: the columns of the encoded points that hold choices.
+
+    Raises:
+        ConfigError: a weight is not positive, or there are not as many weights as columns.
+
+    Example:
+        >>> import numpy as np
+        >>> kernel = Hamming(weights=(1.0,), columns=(0,))
+        >>> kernel.gram(np.array([[0.25], [0.75]])).round(4).tolist()
+        [[1.0, 0.3679], [0.3679, 1.0]]
+    """
 
     weights: tuple[float, ...]
     columns: tuple[int, ...]
@@ -57,7 +73,11 @@ class Hamming(Kernel, json="Hamming"):
         return self.gram(x, z), lambda weights: np.zeros_like(x)
 
     def features(self, rng: Generator, count: int) -> Features:
-        """Per column a shared normal draw and one per choice: covariance a + (1 - a)[same]."""
+        """Random functions of the choices, see `Kernel.features`.
+
+        Each column mixes one normal draw that all choices share and one of each choice.  Their
+        covariance is a + (1 - a)[x_k = x'_k], with a = exp(-w_k).
+        """
         keys = [int(s) for s in rng.integers(2**63, size=len(self.columns))]
         shared = rng.standard_normal((len(self.columns), count))
 
@@ -75,6 +95,6 @@ class Hamming(Kernel, json="Hamming"):
 
 
 def _level_rng(key: int, level: float) -> Generator:
-    """The same draws for the same level whenever it is met: a path is one fixed function."""
-    bits = np.float64(level + 0.0).view(np.uint64)  # -0.0 and 0.0 are one level
+    """A generator that depends on key and level only, so that a feature is a fixed function."""
+    bits = np.float64(level + 0.0).view(np.uint64)  # + 0.0 turns -0.0 into 0.0
     return np.random.default_rng([key, int(bits)])

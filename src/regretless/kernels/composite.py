@@ -1,4 +1,4 @@
-"""Kernels made of other kernels: products and weighted means."""
+"""Kernels that combine other kernels: products and weighted means."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from regretless.kernels.base import Features, Kernel, Pullback, positive
 
 @dataclass(frozen=True)
 class _Composite(Kernel):
-    """What a kernel of parts shares, whatever it makes of them."""
+    """The common base of `Product` and `Sum`: theta, priors and scales of the parts."""
 
     parts: tuple[Kernel, ...]
 
@@ -39,13 +39,28 @@ class _Composite(Kernel):
         return replace(self, parts=tuple(part.with_theta(piece) for part, piece in pairs))
 
     def scales(self, dim: int) -> Array:
-        """The shortest of the parts'."""
+        """The shortest scale of all parts, in each column."""
         return np.asarray(np.min([part.scales(dim) for part in self.parts], axis=0))
 
 
 @dataclass(frozen=True)
 class Product(_Composite, json="Product"):
-    """The product of kernels; over different columns, as a rule."""
+    """The product of kernels, usually over different columns.
+
+    Args:
+        parts: the kernels to multiply, at least one.
+
+    Raises:
+        ConfigError: there are no parts.
+
+    Example:
+        >>> import numpy as np
+        >>> from regretless.kernels import SE, Hamming
+        >>> kernel = Product((SE((0.5,), columns=(0,)), Hamming((1.0,), columns=(1,))))
+        >>> x = np.array([[0.0, 0.25], [0.5, 0.75]])
+        >>> round(float(kernel.gram(x)[0, 1]), 4)  # exp(-1/2) exp(-1)
+        0.2231
+    """
 
     def gram(self, x: Array, z: Array | None = None) -> Array:
         return np.asarray(np.prod([part.gram(x, z) for part in self.parts], axis=0))
@@ -66,7 +81,26 @@ class Product(_Composite, json="Product"):
 
 @dataclass(frozen=True)
 class Sum(_Composite, json="Sum"):
-    """A weighted mean of kernels (weights are fixed, and normalised so that k(x, x) = 1)."""
+    """A weighted mean of kernels, so that k(x, x) = 1.
+
+    Args:
+        parts: the kernels, at least one.
+        weights: one positive number for each part; equal weights if it is left out.  They are
+            divided by their sum.  A fit does not change them.
+
+    Raises:
+        ConfigError: there are no parts, a weight is not positive, or there are not as many weights
+            as parts.
+
+    Example:
+        >>> import numpy as np
+        >>> from regretless.kernels import SE
+        >>> kernel = Sum((SE((1.0,)), SE((0.1,))), weights=(3.0, 1.0))
+        >>> kernel.weights
+        (0.75, 0.25)
+        >>> kernel.gram(np.array([[0.2]])).tolist()
+        [[1.0]]
+    """
 
     weights: tuple[float, ...] = ()
 
@@ -76,7 +110,7 @@ class Sum(_Composite, json="Sum"):
         if len(weights) != len(self.parts):
             raise ConfigError(f"weights: need one per part, got {self.weights}")
         total = sum(weights)
-        if abs(total - 1.0) > 1e-12:  # done once: a second time would change the last digit
+        if abs(total - 1.0) > 1e-12:  # a second division would change the last digits
             weights = tuple(w / total for w in weights)
         object.__setattr__(self, "weights", weights)
 
@@ -97,7 +131,7 @@ class Sum(_Composite, json="Sum"):
         return np.asarray(sum(w * term for w, term in zip(self.weights, terms, strict=True)))
 
     def features(self, rng: Generator, count: int) -> Features:
-        """Each feature belongs to one part, drawn by weight."""
+        """Random functions, see `Kernel.features`; each is of one part, drawn by weight."""
         owner = rng.choice(len(self.parts), size=count, p=self.weights)
         makers = [part.features(rng, count) for part in self.parts]
 
@@ -118,7 +152,7 @@ def _others(factors: Sequence[Array], index: int) -> Array | float:
 
 
 def _product(factors: Sequence[Array], pulls: Sequence[Pullback]) -> tuple[Array, Pullback]:
-    """The product rule over x-gradients."""
+    """The product of the factors, and its pull-back in x by the product rule."""
     return np.asarray(np.prod(factors, axis=0)), lambda weights: np.asarray(
         sum(pull(weights * _others(factors, i)) for i, pull in enumerate(pulls))
     )

@@ -1,7 +1,7 @@
-"""Kernels of the distance between points: squared exponential, Matern, and the default's.
+"""Kernels of the distance between points: squared exponential, Matern and the default, `Rippled`.
 
 Radial kernels are k = g(s) with s = |x - x'|^2_h, the squared distance in units of the
-length-scales, and need one more function, slope(s) = -2 g'(s):
+length-scales.  Their derivatives need one more function, slope(s) = -2 g'(s):
     dk/dlog h_k = slope(s) (x_k - x'_k)^2 / h_k^2,      dk/dx_k = -slope(s) (x_k - x'_k) / h_k^2.
 """
 
@@ -24,17 +24,17 @@ from regretless.kernels.base import Features, Kernel, Pullback, positive
 
 
 def _squared_distances(u: Array, v: Array) -> Array:
-    # A third of the time that `import regretless` would take, so only when it is needed.
+    # Imported here, because it would take a third of the time of `import regretless`.
     from scipy.spatial.distance import cdist
 
     return np.asarray(cdist(u, v, "sqeuclidean"))
 
 
 def _cos_and_sin(angle: Array) -> tuple[Array, Array]:
-    """Both from t = tan(angle / 2), to the last digit; overwrites the angle.
+    """cos(angle) and sin(angle), from t = tan(angle / 2).  Overwrites `angle`.
 
-    numpy knows vector instructions for the tangent of doubles, but none for cosine and sine: both
-    together this way take a tenth of the time.
+    numpy has vector instructions for the tangent of doubles, but none for cosine and sine.  This
+    takes a tenth of the time of both, and is as accurate.
     """
     angle *= 0.5
     tan = np.tan(angle, out=angle)
@@ -48,10 +48,24 @@ def _cos_and_sin(angle: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Radial(Kernel):
-    """A stationary kernel of the scaled distance over some columns, one length-scale per column."""
+    """The base of kernels that depend on the scaled distance of two points.
+
+    Args:
+        lengthscales: h_k > 0, one for each column.
+        columns: the columns of the encoded points that the kernel uses; all if it is None.
+
+    Raises:
+        ConfigError: a length-scale is not positive, or there are not as many length-scales as
+            columns.
+
+    Example:
+        >>> from regretless.kernels import SE
+        >>> SE((0.5, 2.0)).scales(dim=2).tolist()
+        [0.5, 2.0]
+    """
 
     lengthscales: tuple[float, ...]
-    columns: tuple[int, ...] | None = None  # None: all
+    columns: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lengthscales", positive("lengthscales", self.lengthscales))
@@ -64,7 +78,7 @@ class Radial(Kernel):
 
     @abstractmethod
     def _shape(self, s: Array) -> Array:
-        """g(s).  May overwrite s: a fresh array of this size costs more than what is put in it."""
+        """g(s).  May overwrite s, because a new array would cost more than the arithmetic."""
 
     @abstractmethod
     def _shape_and_slope(self, s: Array) -> tuple[Array, Array]:
@@ -72,7 +86,10 @@ class Radial(Kernel):
 
     @property
     def _steep(self) -> bool:
-        """Whether the slope has no bound near 0; sums of it then have to be over differences."""
+        """Whether slope(s) is unbounded near 0.
+
+        Products of slopes and coordinates would then cancel badly, so differences are summed.
+        """
         return False
 
     @abstractmethod
@@ -96,7 +113,7 @@ class Radial(Kernel):
     def _scaled(self, x: Array) -> Array:
         mine = x if self.columns is None else x[:, list(self.columns)]
         scales, need = self.lengthscales, mine.shape[1]
-        if len(scales) != need:  # a single one would be broadcast, and its slope be wrong
+        if len(scales) != need:  # numpy would broadcast a single one, with a wrong derivative
             raise ConfigError(f"lengthscales: need one per column, {need}, got {scales}")
         return np.asarray(mine / np.asarray(self.lengthscales))
 
@@ -111,7 +128,7 @@ class Radial(Kernel):
         return k, lambda weights: self._pull_lengths(u, weights * slope)
 
     def _pull_lengths(self, u: Array, g: Array) -> Array:
-        """sum_ij G_ij (u_ik - u_jk)^2 for symmetric G, as two products instead of n^2 d terms."""
+        """sum_ij G_ij (u_ik - u_jk)^2 for symmetric G, as two matrix products."""
         if self._steep:
             return np.array([np.vdot(g, np.subtract.outer(c, c) ** 2) for c in u.T])
         return 2.0 * np.asarray(g.sum(axis=1) @ (u * u) - np.einsum("ik,ik->k", u, g @ u))
@@ -137,7 +154,7 @@ class Radial(Kernel):
         return out
 
     def _spread(self, mine: Array, x: Array) -> Array:
-        """A gradient in this kernel's columns, as one in all columns."""
+        """The gradient in all columns, from the gradient in this kernel's columns."""
         if self.columns is None:
             return mine
         out = np.zeros_like(x)
@@ -166,7 +183,21 @@ class Radial(Kernel):
 
 @dataclass(frozen=True)
 class SE(Radial, json="SE"):
-    """Squared exponential, eq. KSE."""
+    """The squared exponential kernel exp(-s/2), eq. KSE.  Its functions are very smooth.
+
+    Args:
+        lengthscales: h_k > 0, one for each column.
+        columns: the columns of the encoded points that the kernel uses; all if it is None.
+
+    Raises:
+        ConfigError: a length-scale is not positive, or there are not as many length-scales as
+            columns.
+
+    Example:
+        >>> import numpy as np
+        >>> round(float(SE((0.5,)).gram(np.array([[0.0]]), np.array([[0.5]]))[0, 0]), 4)
+        0.6065
+    """
 
     def _shape(self, s: Array) -> Array:
         s *= -0.5
@@ -182,16 +213,34 @@ class SE(Radial, json="SE"):
 
 @dataclass(frozen=True)
 class Matern(Radial, json="Matern"):
-    """Matern with any smoothness nu > 0, eq. KMA; in closed form for 1/2, 3/2 and 5/2."""
+    """The Matern kernel with smoothness nu, eq. KMA.
+
+    nu = 1/2, 3/2 and 5/2 have a closed form and are fast.
+
+    Args:
+        lengthscales: h_k > 0, one for each column.
+        columns: the columns of the encoded points that the kernel uses; all if it is None.
+        nu: the smoothness, more than 0 and at most 20.
+
+    Raises:
+        ConfigError: a length-scale or nu is out of range, or there are not as many length-scales as
+            columns.
+
+    Example:
+        >>> import numpy as np
+        >>> kernel = Matern((0.5,), nu=0.5)  # exp(-distance / 0.5)
+        >>> round(float(kernel.gram(np.array([[0.0]]), np.array([[0.5]]))[0, 0]), 4)
+        0.3679
+    """
 
     nu: float = 2.5
 
     def __post_init__(self) -> None:
         super().__post_init__()
         positive("nu", [self.nu])
-        # Beyond, Bessel functions overflow, and the kernel is the SE one to plotting accuracy.
+        # Above 20, Bessel functions overflow, and a plot can't tell the kernel from SE.
         if self.nu > 20:
-            raise ConfigError(f"nu: need at most 20 (SE is smoother still), got {self.nu!r}")
+            raise ConfigError(f"nu: need at most 20 (use SE instead), got {self.nu!r}")
 
     @property
     def _steep(self) -> bool:
@@ -201,7 +250,7 @@ class Matern(Radial, json="Matern"):
         return Matern(lengthscales, self.columns, self.nu)
 
     def _shape(self, s: Array) -> Array:
-        if self.nu == 2.5:  # as below, without what only the slope needs
+        if self.nu == 2.5:  # as in _shape_and_slope, without the slope
             r = self._radius(s)
             s *= 5.0 / 3.0
             s += r
@@ -231,7 +280,7 @@ class Matern(Radial, json="Matern"):
             s *= 3.0
             return r, s
         if self.nu == 0.5:  # k = exp(-r), slope = exp(-r) / r
-            # The slope is infinite at 0, where it only ever meets a zero distance.
+            # The slope is infinite at 0, but is always multiplied by a distance of 0 there.
             return s, np.divide(s, r, out=np.zeros_like(r), where=r > 0)
         return self._bessel(r, 0.0), self._bessel(r, 1.0)
 
@@ -245,7 +294,7 @@ class Matern(Radial, json="Matern"):
         from scipy.special import kv
 
         nu = self.nu
-        # Closer than this k is 1 to rounding (1 - k falls as r^(2 nu) for rough kernels).
+        # For smaller r, k is 1 up to rounding (1 - k falls as r^(2 nu) for rough kernels).
         apart = r > min(1e-10, 1e-16 ** (0.5 / nu))
         inside = np.where(apart, r, 1.0)
         value = 2.0 ** (1.0 - nu) / gamma(nu) * inside ** (nu - order) * kv(nu - order, inside)
@@ -254,7 +303,7 @@ class Matern(Radial, json="Matern"):
         return np.where(apart, 2.0 * nu * value, nu / (nu - 1.0) if nu > 1.0 else 0.0)
 
     def _frequencies(self, rng: Generator, count: int) -> Array:
-        """Multivariate t with 2 nu degrees of freedom."""
+        """Draws from the multivariate t distribution with 2 nu degrees of freedom."""
         normal = rng.standard_normal((len(self.lengthscales), count))
         return np.asarray(normal * np.sqrt(2.0 * self.nu / rng.chisquare(2.0 * self.nu, count)))
 
@@ -264,11 +313,26 @@ _MATERN52 = Matern((1.0,))
 
 @dataclass(frozen=True)
 class Rippled(Radial, json="Rippled"):
-    """A Matern 5/2 kernel on two scales: a trend, and a ripple on it.
+    """A sum of two Matern 5/2 kernels: a smooth trend and a ripple with shorter length-scales.
 
-    k = (1 - share) g(s) + share g(s / ratio^2): the ripple has a share of the variance, and a ratio
-    of the trend's length-scales.  In theta the logarithms of both follow those of the
-    length-scales, that of the share as odds, share / (1 - share).
+    k = (1 - share) g(s) + share g(s / ratio^2), where g is the Matern 5/2 kernel.  In `theta`, the
+    logarithms of the length-scales are followed by log(share / (1 - share)) and log(ratio).
+
+    Args:
+        lengthscales: h_k > 0 of the trend, one for each column.
+        columns: the columns of the encoded points that the kernel uses; all if it is None.
+        share: the share of the variance that belongs to the ripple, between 0 and 1.
+        ratio: the length-scales of the ripple, divided by those of the trend.
+
+    Raises:
+        ConfigError: a number is out of range, or there are not as many length-scales as columns.
+
+    Example:
+        >>> import numpy as np
+        >>> x = np.array([[0.0], [0.1]])
+        >>> trend, rippled = Matern((1.0,)), Rippled((1.0,), share=0.2, ratio=0.1)
+        >>> bool(rippled.gram(x)[0, 1] < trend.gram(x)[0, 1])  # the ripple changes within 0.1
+        True
     """
 
     share: float = 1 / 11
@@ -297,7 +361,7 @@ class Rippled(Radial, json="Rippled"):
 
     @property
     def _steeper(self) -> Array:
-        """What s is multiplied with, and by the chain rule the slope, for the trend and ripple."""
+        """The factors of s for the trend and the ripple; by the chain rule also of the slopes."""
         return np.array([1.0, self.ratio**-2])
 
     def _shape(self, s: Array) -> Array:
@@ -315,7 +379,7 @@ class Rippled(Radial, json="Rippled"):
         def pullback(weights: Array) -> Array:
             trend, ripple = k.reshape(2, -1) @ weights.ravel()
             odds = self.share * (1.0 - self.share) * (ripple - trend)
-            # The ratio is a factor of all length-scales, of the ripple's alone.
+            # The ratio multiplies all length-scales of the ripple, and none of the trend.
             both = slope * (self._parts * self._steeper)[:, None, None]
             coarse, fine = (self._pull_lengths(u, weights * each) for each in both)
             return np.array([*(coarse + fine), odds, fine.sum()])
@@ -323,17 +387,17 @@ class Rippled(Radial, json="Rippled"):
         return _weighted(self._parts, k), pullback
 
     def scales(self, dim: int) -> Array:
-        """Those of the curvature at 0, to which both contribute."""
+        """The length-scales of a Matern 5/2 kernel with the same curvature at 0."""
         steep = 1.0 - self.share + self.share / self.ratio**2
         return super().scales(dim) / sqrt(steep)
 
     def _frequencies(self, rng: Generator, count: int) -> Array:
-        """Each belongs to the trend or to the ripple, drawn by share."""
+        """Draws for the trend, a share of which is turned into draws for the ripple."""
         trend = _MATERN52.with_theta(np.zeros(len(self.lengthscales)))._frequencies(rng, count)
         return trend / np.where(rng.random(count) < self.share, self.ratio, 1.0)
 
 
-# What `Model(kernel=...)` may name.
+# The names that `Model(kernel=...)` accepts.
 NAMED: dict[str, Callable[..., Radial]] = {
     "rippled": Rippled,
     "se": SE,
@@ -344,5 +408,5 @@ NAMED: dict[str, Callable[..., Radial]] = {
 
 
 def _weighted(weights: Array, terms: Array) -> Array:
-    """sum_i w_i terms_i, as one product."""
+    """sum_i w_i terms_i, as one matrix product."""
     return np.asarray((weights @ terms.reshape(len(weights), -1)).reshape(terms.shape[1:]))

@@ -1,4 +1,4 @@
-"""The surrogate: data, the Gaussian process, its fit, and what is believed by it."""
+"""The surrogate model: collected data, a Gaussian process, and the fit of its hyper-parameters."""
 
 from regretless.model.belief import Belief, Fitted, History, Observed
 from regretless.model.data import Data

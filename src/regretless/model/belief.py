@@ -1,8 +1,8 @@
-"""What is believed: everything told, the fit in use, and the posterior.
+"""The state of the model during a run: all observations, the current fit, and the posterior.
 
-Frozen; each verb returns the next one.  The posterior is a fold: built from the observations of the
-last fit, then shown one observation after the other.  A replay that knows the fits repeats the same
-operations, and so gets the same bits.
+A `Belief` is frozen; its methods return a new one.  The posterior is built from the observations of
+the last fit, and the later ones are then added one by one.  A replay of a study that has the stored
+fits repeats these operations, so it gets the same bits.
 """
 
 from __future__ import annotations
@@ -31,34 +31,35 @@ _BLOCK = 256
 
 
 class Observed(NamedTuple):
-    """One observation; larger y is better."""
+    """One observation, with y such that larger is better."""
 
     x: Array
     y: float
-    weight: float
-    variance: float | None
-    blind: bool = False  # a point of the start, which nothing that was told had led to
+    weight: float  # how many evaluations y is the mean of
+    variance: float | None  # the squared standard error of y, if it was told
+    blind: bool = False  # whether x is a point of the initial design, chosen without any results
 
 
 class History:
-    """Observations in their order; frozen, but one with one more shares nearly all of it.
+    """A frozen list of observations.  A list with one more shares nearly all of its memory.
 
-    A tuple would be copied each time, and thousands of replicates would pay for that.
+    A tuple would be copied for each observation, which is slow with thousands of replicates.
     """
 
     def __init__(
         self, blocks: tuple[tuple[Observed, ...], ...] = (), last: tuple[Observed, ...] = ()
     ) -> None:
-        self._blocks = blocks  # of _BLOCK each
+        self._blocks = blocks  # full blocks of _BLOCK observations
         self._last = last
 
     def plus(self, told: Observed) -> History:
+        """A history with one more observation at its end."""
         if len(self._last) < _BLOCK:
             return History(self._blocks, (*self._last, told))
         return History((*self._blocks, self._last), (told,))
 
     def since(self, start: int) -> Iterator[Observed]:
-        """All but the first `start`."""
+        """The observations without the first `start`."""
         skipped = min(start // _BLOCK, len(self._blocks))
         blocks = (*self._blocks[skipped:], self._last)
         return islice(chain.from_iterable(blocks), start - _BLOCK * skipped, None)
@@ -72,50 +73,52 @@ class History:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The hyper-parameters in use, the scale they hold for, and what they were fitted to."""
+    """The current hyper-parameters, the scaling of the outcomes, and the size of the data then."""
 
     hyper: Hyper
     scaling: Scaling
-    at: int  # observations
-    points: int  # distinct ones among them
-    ok: bool = True
+    at: int  # number of observations that they were fitted to
+    points: int  # number of distinct points among these
+    ok: bool = True  # False if the fit failed, so that earlier hyper-parameters were kept
 
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """See the module; `posterior` and `fitted` of `current()` are what to decide with."""
+    """The state of the model: use `posterior` and `fitted` of `current()` to decide."""
 
     model: Model
     columns: tuple[Parameter, ...]
     defaults: Defaults
-    data: Data
-    told: History = field(default_factory=History)
+    data: Data  # the observations, with one row for each distinct point
+    told: History = field(default_factory=History)  # the same observations, in their order
     luckiest: float = -math.inf  # the best single observation
     fitted: Fitted | None = None
-    source: dict[str, Any] | None = None  # the JSON of `fitted`, here as in a replay
+    source: dict[str, Any] | None = None  # the JSON that `fitted` was made from
     posterior: Posterior | None = None
-    included: int = 0  # observations that the posterior has seen
-    surprise: float = 0.0  # of those since the fit, see `fit.refit_due`
+    included: int = 0  # number of observations that `posterior` includes
+    surprise: float = 0.0  # sum of squared prediction errors since the fit, see `fit.refit_due`
 
     @classmethod
     def empty(cls, model: Model, columns: tuple[Parameter, ...], defaults: Defaults) -> Belief:
+        """The state before any observation."""
         return cls(model, columns, defaults, Data.empty(len(columns)))
 
     def learn(self, told: Observed) -> Belief:
-        """With one more observation; the posterior is shown it when it is asked for."""
+        """The state with one more observation; `current` adds it to the posterior."""
         data, _ = self.data.add(*told[:4])
         luckiest = max(self.luckiest, told.y)
         return replace(self, data=data, told=self.told.plus(told), luckiest=luckiest)
 
     def times_told(self, x: Array) -> int:
+        """The number of observations at x."""
         return int(self.data.count[(self.data.x == x).all(axis=1)].sum())
 
     def sample_mean(self, x: Array) -> float:
-        """The mean of the results at a point, not the posterior's.
+        """The mean of the observations at x, each weighted by the inverse of its noise variance.
 
-        Results with a standard error and results without are weighed by the noise of each.
+        The noise variance is the told standard error squared, or the fitted one.
         """
-        assert self.fitted is not None  # of what is current
+        assert self.fitted is not None  # callers use `current()`
         data, hyper, scale = self.data, self.fitted.hyper, self.fitted.scaling.scale
         noise = hyper.lam2 * hyper.omega2 * scale * scale
         here = (data.x == x).all(axis=1)
@@ -126,7 +129,11 @@ class Belief:
     # -- the posterior -----------------------------------------------------------------------------
 
     def current(self) -> Belief:
-        """With the posterior of everything told."""
+        """The state with a posterior that includes all observations.
+
+        Raises:
+            NoResultsError: nothing was told yet.
+        """
         if not self.told:
             raise NoResultsError("nothing was told yet")
         if self.fitted is None:
@@ -140,7 +147,7 @@ class Belief:
         return ready if ready.included == len(self.told) else ready._caught_up()
 
     def _caught_up(self) -> Belief:
-        """Shown the observations that it has not seen, with a note of how surprising they were."""
+        """Add the missing observations to the posterior, and their errors to `surprise`."""
         posterior, fitted, surprise = self.posterior, self.fitted, self.surprise
         assert posterior is not None
         assert fitted is not None
@@ -153,14 +160,15 @@ class Belief:
             noise = hyper.lam2 * hyper.omega2 / weight if variance is None else variance
             expected = hyper.omega2 * float(sigma[0]) ** 2 + noise
             gap = y - float(mu[0])
-            surprise += gap * gap / expected  # the square may be infinite, and then a fit is due
+            surprise += gap * gap / expected  # may become infinite, and a fit is then due
             posterior = posterior.add(x, y, weight, variance)
         return replace(self, posterior=posterior, included=len(self.told), surprise=surprise)
 
     def _scaled(self, scaling: Scaling, count: int) -> Data:
-        """The first `count` results as the model sees them; its own standard errors stay as told.
+        """The first `count` observations in the units of the model.
 
-        Each result is drawn in by itself, as those are which come after a fit.
+        Disasters are scaled one by one, before replicates are averaged, as those after a fit are.
+        Their standard errors are not scaled by the logarithm.
         """
         seen = list(islice(self.told, count))
         if count == len(self.told) and not any(told.y < scaling.knee for told in seen):
@@ -171,7 +179,7 @@ class Belief:
         return data.standardised(scaling.shift, scaling.scale)
 
     def _scaling(self) -> Scaling:
-        """What gives the data unit spread; a zero-mean model must not be shifted."""
+        """The scaling that gives the observations unit spread, without a shift for a zero mean."""
         if self.model.method == "fixed":
             return Scaling()
         y, centred = np.array([told.y for told in self.told]), self.model.mean != "zero"
@@ -184,7 +192,7 @@ class Belief:
     # -- the fit -----------------------------------------------------------------------------------
 
     def refit_if_due(self) -> Belief:
-        """With a new fit, if one is due; otherwise itself, perhaps with its posterior caught up."""
+        """The state with a new fit if one is due; otherwise `current()`."""
         if self.fitted is None:
             return self._first_fit
         ready = self.current()
@@ -196,7 +204,7 @@ class Belief:
 
     @cached_property
     def _first_fit(self) -> Belief:
-        """Of what was told before any fit, for those who look and for the first decision alike."""
+        """The state with the first fit.  Cached: `current` and `refit_if_due` use the same one."""
         return self._refitted().current()
 
     @property
@@ -224,15 +232,24 @@ class Belief:
         )
 
     def with_fit(self, source: dict[str, Any]) -> Belief:
-        """From JSON, also right after the fit: a way through logarithms may change last bits."""
+        """The state with the fit that is described by this JSON.
+
+        A new fit takes this way too: exp(log(h)) may change the last bits of h, and a replay has to
+        get the same bits.
+
+        Raises:
+            StorageError: the JSON does not fit the observations or the kernel.
+        """
         lam2, omega2, scaling = source["lam2"], source["omega2"], Scaling.from_json(source)
         at, points = int(source["at"]), int(source["points"])
         positive = min(lam2, omega2, scaling.scale, scaling.width) > 0
         if not positive or not 0 < at <= len(self.told):
-            raise StorageError(f"event 'asked': no fit of {len(self.told)} results: {source!r}")
+            raise StorageError(
+                f"event 'asked': invalid fit for {len(self.told)} results: {source!r}"
+            )
         start = self._first_hyper
         if len(source["theta"]) != len(start.kernel.theta):
-            raise StorageError(f"event 'asked': no fit of this model's kernel: {source!r}")
+            raise StorageError(f"event 'asked': fit of another kernel than the model's: {source!r}")
         hyper = replace(
             start,
             kernel=start.kernel.with_theta(np.array(source["theta"])),

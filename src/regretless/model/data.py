@@ -1,7 +1,8 @@
-"""Observations with replicates collapsed: one row a distinct point.
+"""Observations as data of a Gaussian process, with replicates merged into one row per point.
 
-Observations at one point are kept as one row (mean, weight, scatter), so every cost grows with the
-number of distinct points; the likelihood is that of all observations, exactly:
+All observations at one point are kept as one row with their mean, weight and scatter.  So the cost
+of the model grows with the number of distinct points, not of observations.  The likelihood is
+exactly that of all observations:
     sum_j w_j (y_j - f)^2 = scatter + (sum_j w_j) (ybar - f)^2.
 """
 
@@ -16,38 +17,39 @@ from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 
-MAX_NOISE = 1e150  # clip: beyond this, data carry no information, and squares overflow
+MAX_NOISE = 1e150  # variances are clipped: larger ones mean no information, and squares overflow
 
 Observation = tuple[Array, float, float, float | None]  # point, y, weight, known variance
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Observations, one row per distinct point and kind of noise."""
+    """Observations: one row for each distinct point, or two if only some variances are known."""
 
-    x: Array  # (m, d)
-    y: Array  # (m,) weighted mean of the observations of the row
-    weight: Array  # (m,) sum of weights; for a known variance its precision, sum of 1/variance
-    known: NDArray[np.bool_]  # (m,) the noise variance of this row is known
-    count: Array  # (m,) how many observations
-    scatter: float = 0.0  # sum over rows of unknown noise of sum_j w_j (y_j - ybar)^2
-    constant: float = 0.0  # the part of the log-likelihood that no parameter changes
+    x: Array  # (m, d) the points
+    y: Array  # (m,) weighted mean of the row's observations
+    weight: Array  # (m,) sum of the weights; of the precisions 1/variance if variances are known
+    known: NDArray[np.bool_]  # (m,) whether the noise variances of the row are known
+    count: Array  # (m,) number of observations
+    scatter: float = 0.0  # sum of w_j (y_j - ybar)^2 over all rows with unknown variances
+    constant: float = 0.0  # the part of the log-likelihood that does not depend on parameters
 
     @classmethod
     def empty(cls, dim: int) -> Data:
+        """No observations."""
         nothing = np.zeros(0)
         return cls(np.zeros((0, dim)), nothing, nothing, nothing.astype(bool), nothing)
 
     @classmethod
     def of(cls, x: Array, y: Array) -> Data:
-        """Plain observations of weight 1, repeated points collapsed."""
+        """Observations y at the rows of x, all of weight 1 and unknown variance."""
         points = np.asarray(x, dtype=float)
         plain = ((point, float(value), 1.0, None) for point, value in zip(points, y, strict=True))
         return cls.fold(points.shape[1], plain)
 
     @classmethod
     def fold(cls, dim: int, observations: Iterable[Observation]) -> Data:
-        """What `add` makes of them one by one, to the last bit, in one pass."""
+        """All observations in one pass.  The result has the same bits as adding them one by one."""
         rows: dict[tuple[bytes, bool], int] = {}
         x: list[Array] = []
         mean: list[float] = []
@@ -57,7 +59,8 @@ class Data:
         for point, y, weight, variance in observations:
             known = variance is not None
             w = weight if variance is None else _precision(variance)
-            row = rows.setdefault(((point + 0.0).tobytes(), known), len(x))  # -0.0 is 0.0
+            # + 0.0 turns -0.0 into 0.0
+            row = rows.setdefault(((point + 0.0).tobytes(), known), len(x))
             if row == len(x):
                 x.append(point)
                 mean.append(y)
@@ -79,16 +82,17 @@ class Data:
 
     @property
     def observations(self) -> int:
+        """The number of observations."""
         return int(self.count.sum())
 
     @property
     def repeats(self) -> int:
-        """Observations of unknown noise beyond the first of their row."""
+        """The number of observations with unknown variance, without the first one of each row."""
         mine = ~self.known
         return int(self.count[mine].sum() - mine.sum())
 
     def standardised(self, shift: float, scale: float) -> Data:
-        """The same observations as (y - shift) / scale."""
+        """The observations with (y - shift) / scale in the place of y."""
         again = float((self.count[self.known] - 1).sum())
         with np.errstate(over="ignore"):
             precision = np.clip(scale * scale * self.weight, 1.0 / MAX_NOISE, MAX_NOISE)
@@ -101,13 +105,14 @@ class Data:
         )
 
     def find(self, x: Array, known: bool) -> int | None:
+        """The row of the point x, with known or unknown variances; None if there is none."""
         same = np.flatnonzero((self.x == x).all(axis=1) & (self.known == known))
         return int(same[0]) if len(same) else None
 
     def add(
         self, x: Array, y: float, weight: float = 1.0, variance: float | None = None
     ) -> tuple[Data, int]:
-        """With one more observation, and the row that it went to."""
+        """The data with one more observation, and the row that it belongs to."""
         known = variance is not None
         w = weight if variance is None else _precision(variance)
         row = self.find(x, known)
@@ -131,21 +136,23 @@ class Data:
 
 
 def _precision(variance: float) -> float:
-    """1 / variance, between bounds within which products of two stay finite."""
+    """1 / variance, clipped so that products of two stay finite."""
     return 1.0 / min(max(variance, 1.0 / MAX_NOISE), MAX_NOISE)
 
 
 def _joined(
     mean: float, weight: float, y: float, w: float, known: bool
 ) -> tuple[float, float, float, float]:
-    """A row with one more observation y of weight w: its mean and weight, and what is to be added
-    to the scatter and to the constant.
+    """Add one observation y of weight w to a row.
 
-    Each observation brings sqrt(w) to its density, and the row takes that of the sum back.
+    Returns:
+        The new mean and weight of the row, and the changes of `scatter` and `constant`.  The
+        density of an observation has the factor sqrt(w), and that of a row sqrt(total weight).  The
+        change of the constant makes up for the difference.
     """
     total, gap = weight + w, y - mean
     between = weight * w / total * (gap * gap)
-    change = 0.5 * (log(w) + log(weight) - log(total))  # a ratio of them may underflow
+    change = 0.5 * (log(w) + log(weight) - log(total))  # w * weight / total may underflow
     mean += gap * w / total
     if known:
         return mean, total, 0.0, change - 0.5 * between - 0.5 * log(2 * pi)

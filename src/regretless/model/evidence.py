@@ -1,4 +1,4 @@
-"""How well hyper-parameters explain the data: the evidence, and its slopes."""
+"""The log evidence (marginal likelihood) of hyper-parameters, and its gradient."""
 
 from __future__ import annotations
 
@@ -15,24 +15,28 @@ from regretless.model.hyper import Hyper
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """The (penalised) log evidence of a kernel and a noise ratio, and its slopes."""
+    """The log evidence of a kernel and a noise ratio, penalised by the prior of omega^2."""
 
     value: float
-    omega2: float
+    omega2: float  # the given omega^2, or the best one if it is profiled out
     d_theta: Array
     d_log_lam2: float
-    d_log_omega2: float  # 0 where omega^2 is profiled out
+    d_log_omega2: float  # 0 if omega^2 is profiled out
 
 
 def evidence(
     data: Data, hyper: Hyper, omega_prior: tuple[float, float] = (0.0, 0.0), profile: bool = True
 ) -> Evidence:
-    """log p(y | kernel, lam^2, omega^2) with its gradient; omega^2 is profiled out if it may be.
+    """log p(y | kernel, lam^2, omega^2) and its gradient.
 
-    `omega_prior` (a, b) adds -a log omega^2 - b / omega^2, an inverse-gamma prior, under which the
-    best omega^2 stays closed: (Q + 2b) / (n + 2a) for the whole quadratic form Q.  By the envelope
-    theorem the slopes at the best omega^2 and mean are the partial ones.  With rows of known
-    variance omega^2 is no mere scale and has to be searched for (`profile=False`).
+    Args:
+        data: the observations, in the units of the model.
+        hyper: the hyper-parameters.
+        omega_prior: (a, b) adds -a log omega^2 - b / omega^2, an inverse-gamma prior.  The best
+            omega^2 then is (Q + 2b) / (n + 2a), where Q is the whole quadratic form.
+        profile: whether to take the best omega^2 instead of the given one.  By the envelope
+            theorem, the other slopes are then the partial derivatives at the best omega^2 and mean.
+            Use False if some variances are known: the best omega^2 has no closed form then.
     """
     gram, pullback = hyper.kernel.gram_vjp(data.x)
     factor = Factor.of(gram, hyper.noise(data))
@@ -60,7 +64,7 @@ def evidence(
 def evidence_value(
     data: Data, hyper: Hyper, omega_prior: tuple[float, float] = (0.0, 0.0), profile: bool = True
 ) -> float:
-    """The value of `evidence` alone, for screening: less than half of its cost."""
+    """The value of `evidence` without its gradient, at less than half of the cost."""
     factor = Factor.of(hyper.kernel.gram(data.x), hyper.noise(data))
     return _scaled(data, hyper, factor, omega_prior, profile)[3]
 
@@ -68,7 +72,7 @@ def evidence_value(
 def _scaled(
     data: Data, hyper: Hyper, factor: Factor, omega_prior: tuple[float, float], profile: bool
 ) -> tuple[Hyper, Array, float, float]:
-    """The hyper-parameters, omega^2 profiled out if asked; C^-1 (y - mean); Q; and the value."""
+    """The hyper-parameters with the omega^2 to use, C^-1 (y - mean), Q, and the log evidence."""
     kappa = hyper.mean_precision
     if kappa is None:
         mean, alpha = 0.0, factor.solve(data.y)
@@ -79,7 +83,7 @@ def _scaled(
     a, b = omega_prior
     if profile:
         omega2 = (total + 2 * b) / (len(data) + data.repeats + 2 * a)
-        # Data that are all alike have no signal, and rounding must not pass for one.
+        # If all observations are equal, rounding must not pass for a signal.
         rounding = 1e-14 * float(np.abs(data.y).max(initial=0.0))
         hyper = replace(hyper, omega2=max(omega2, rounding**2, 1e-300))
     value = log_evidence(data, hyper, factor.logdet, quad)
@@ -87,13 +91,14 @@ def _scaled(
 
 
 def fitted_mean(factor: Factor, y: Array, kappa: float) -> tuple[float, Array]:
-    """The mean that the data and its prior agree on, and C^-1 (y - mean)."""
+    """The posterior mean of the constant mean, and C^-1 (y - mean)."""
     solved = factor.solve(np.column_stack([np.ones_like(y), y]))
     mean = float(solved[:, 1].sum() / (solved[:, 0].sum() + kappa))
     return mean, solved[:, 1] - mean * solved[:, 0]
 
 
 def log_evidence(data: Data, hyper: Hyper, logdet: float, quad: float) -> float:
+    """log p(y) from log det C and the quadratic form (y - mean)' C^-1 (y - mean)."""
     log_2pi, omega2, lam2 = log(2 * pi), hyper.omega2, hyper.lam2
     rows = -0.5 * (len(data) * (log_2pi + log(omega2)) + logdet + quad / omega2)
     within = -0.5 * data.repeats * (log_2pi + log(omega2 * lam2))

@@ -1,4 +1,4 @@
-"""The Cholesky factor that everything is solved with: it grows by a row, and by a replicate."""
+"""The Cholesky factor of the covariance matrix, with fast updates for new points and replicates."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from scipy.linalg import blas, lapack
 
 from regretless._internal.arrays import Array
 
-_MAX_STRETCH = 64.0  # a correction that changes a pivot by more than this factor costs digits
+_MAX_STRETCH = 64.0  # corrections may change a pivot by this factor; beyond, they lose digits
 
 
 class _Buffer:
-    """Columns of U, and of U^-1 if that is kept, with room to grow.
+    """Memory for the columns of U, and of U^-1 if it is kept, with room for more columns.
 
-    Many factors share it, in several threads perhaps: a new column is written by who claims it.
+    Several factors share a buffer, perhaps in several threads.  Only the factor that has claimed a
+    column may write it.
     """
 
     __slots__ = ("array", "claims", "root")
@@ -27,22 +28,24 @@ class _Buffer:
         self.claims: dict[int, object] = {}
 
     def claim(self, column: int) -> bool:
-        """Whether the column is free, and now the caller's."""
+        """Claim a column; False if it is taken or outside of the buffer."""
         me = object()
-        # One step, in which no other thread can come between.
+        # `setdefault` is atomic, so only one thread gets the column.
         return column < len(self.array) and self.claims.setdefault(column, me) is me
 
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """A symmetric positive definite matrix C = U'U + sum_k shift_k e_k e_k', ready to solve with.
+    """The factor of a symmetric positive definite matrix C = U'U + sum_k shift_k e_k e_k'.
 
-    U is stored in a buffer that successors share: appending a row writes one new column and copies
-    nothing.  For many solves U^-1 is kept beside it (`inverted`): multiplying with it takes a third
-    of the time of a triangular solve, and it grows by a column too.  A changed diagonal entry is
-    kept as a rank-one correction (Woodbury), because a replicate changes one entry of the noise and
-    nothing else.  `jitter` is what had to be added to the diagonal to factorise at all: 0 in the
-    normal case, and never silent.
+    U is stored in a buffer that the factors of larger matrices share: to append a row writes one
+    new column and copies nothing.  With `inverted`, U^-1 is kept as well.  It also grows by a
+    column, and to multiply by it takes a third of the time of a triangular solve.
+
+    A replicate changes one diagonal entry of C.  Such a change is kept as a rank-one correction
+    (Woodbury).
+
+    `jitter` is what was added to the diagonal so that the matrix could be factorised; usually 0.
     """
 
     _buffer: _Buffer
@@ -54,10 +57,18 @@ class Factor:
 
     @classmethod
     def of(cls, matrix: Array, diagonal: Array | float = 0.0, inverted: bool = False) -> Factor:
-        """The factor of matrix + diag(diagonal); it and its successors `inverted`, or not.
+        """The factor of matrix + diag(diagonal).
 
-        If need be with jitter, the least that will do of 1e-14 ... 1e-2 of the smallest entry of
-        the diagonal: one that is very uncertain must not drown the others.
+        Jitter is added if it is necessary: the smallest possible of 1e-14 ... 1e-2 times the
+        smallest diagonal entry.  A large entry, of a very noisy point, must not increase it.
+
+        Args:
+            matrix: a symmetric matrix.
+            diagonal: what is added to its diagonal.
+            inverted: whether to keep U^-1 as well, for many solves.
+
+        Raises:
+            NotPositiveDefinite: the matrix can't be factorised, even with jitter.
         """
         if len(matrix) == 0:
             none = np.zeros((0, 0), order="F")
@@ -65,12 +76,12 @@ class Factor:
         whole = np.einsum("ii->i", matrix) + diagonal
         jitter = 0.0
         for exponent in (None, *range(-14, -1)):
-            raised = np.array(matrix)  # LAPACK overwrites it, and a failed attempt leaves it spoilt
+            raised = np.array(matrix)  # a copy for each attempt, because LAPACK overwrites it
             if exponent is not None:
                 jitter = float(np.min(whole)) * 10.0**exponent
             np.einsum("ii->i", raised)[:] = whole + jitter
             upper, info = lapack.dpotrf(raised.T, lower=0, clean=1, overwrite_a=1)
-            # Some LAPACKs let NaN pass; one anywhere ends up in a pivot.
+            # Some LAPACKs report no error for NaN.  A NaN anywhere makes a pivot NaN.
             if info == 0 and isfinite(np.einsum("ii->", upper)):
                 root = _inverse_root(upper) if inverted else None
                 return cls(_Buffer(upper, root), len(matrix), jitter)
@@ -86,7 +97,7 @@ class Factor:
         floor = 1e-15 * diagonal
         jitter = self.jitter
         if square < floor:
-            if self._moved:  # the trouble may be U'U's alone, where an entry of C has grown since
+            if self._moved:  # C may be positive definite though U'U is not, if an entry has grown
                 fresh = Factor.of(self._dense(), inverted=self._buffer.root is not None)
                 return fresh.append(column, diagonal)
             jitter = max(jitter, floor - square)
@@ -118,10 +129,10 @@ class Factor:
 
     @property
     def worn(self) -> bool:
-        """Whether the corrections have become many or delicate, and a fresh factor is due."""
+        """Whether to factorise again, because the corrections are many or lose digits."""
         if not self._moved:
             return False
-        # Each correction adds 2/size to the price of a solve; a fresh factor costs size/3 solves.
+        # Each correction adds 2/size to the cost of a solve; a new factor costs size/3 solves.
         if len(self._moved) > 8 + self.size // 25:
             return True
         stretch = np.linalg.svd(self._pivots, compute_uv=False)
@@ -200,7 +211,7 @@ class Factor:
             total += float(np.linalg.slogdet(self._pivots)[1])
         return total
 
-    # -- within ------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------
 
     @cached_property
     def _root(self) -> Array:
@@ -208,7 +219,7 @@ class Factor:
 
     @cached_property
     def _pivots(self) -> Array:
-        """I + sign(s) |s|^1/2 H'H |s|^1/2 for shifts s: its determinant is the correction's."""
+        """I + sign(s) |s|^1/2 H'H |s|^1/2 for shifts s; its determinant is det C / det U'U."""
         seen = self._root[:, None] * (self._half.T @ self._half) * self._root
         return np.eye(len(self._moved)) + np.sign(self._shift)[:, None] * seen
 
@@ -239,7 +250,7 @@ class Factor:
             return np.zeros_like(right)
         right = np.array(right, order="F")
         root = self._buffer.root
-        # Leading columns are F-contiguous: neither needs a copy.
+        # Leading columns are F-contiguous, so neither call makes a copy.
         if root is not None:
             out = blas.dtrmm(1.0, root[:, : self.size], right, trans_a=trans, overwrite_b=1)
         else:
@@ -248,7 +259,7 @@ class Factor:
         return np.asarray(out)
 
     def _with_a_column(self) -> _Buffer:
-        """Ours if its next column is free, or else a copy with more room."""
+        """A buffer with the next column claimed: this factor's if it is free, or a larger copy."""
         buffer = self._buffer
         if buffer.claim(self.size):
             return buffer
@@ -264,7 +275,7 @@ class Factor:
 
 
 def _inverse_root(upper: Array) -> Array:
-    """U^-1, with the zeros below its diagonal that U has."""
+    """U^-1, with zeros below its diagonal."""
     if len(upper) == 0:
         return upper
     root, _ = lapack.dtrtri(np.array(upper, order="F"), lower=0, overwrite_c=1)

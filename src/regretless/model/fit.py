@@ -1,13 +1,13 @@
-"""Hyper-parameters: maximum likelihood or maximum a posteriori, and when to look for them again.
+"""Fit the hyper-parameters by maximum likelihood or maximum a posteriori, and decide when to refit.
 
-Searched for are the logarithms of the kernel's parameters and of the noise ratio lam^2; the signal
-omega^2 and the constant mean are profiled out in closed form (omega^2 joins the search only where
-some observations carry a known variance).
+The search is over the logarithms of the kernel's parameters and of the noise ratio lam^2.  The
+signal omega^2 and the constant mean are profiled out in closed form.  If some variances are known,
+omega^2 has no closed form and joins the search.
 
-The weak priors of "map" are those of the kernel (`Kernel.priors`), with the noise ratio's and the
-length-scales' from the model; `defaults.PriorRules` has the numbers.  Length-scales around
-0.25 sqrt(d) cost less regret than around 0.5 sqrt(d), which takes rugged functions for smooth ones
-while the data are few, and as much as around 0.15 sqrt(d).
+The weak priors of "map" come from the kernel (`Kernel.priors`), and those of the noise ratio and
+the length-scales from the model; `defaults.PriorRules` has the numbers.  A prior of length-scales
+around 0.25 sqrt(d) had less regret than around 0.5 sqrt(d), where rugged functions pass for smooth
+ones while there are few data, and as much as around 0.15 sqrt(d).
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from regretless.model.factor import NotPositiveDefinite
 from regretless.model.hyper import Hyper
 from regretless.model.model import Model
 
-_FAILED = 1e25  # what the search is told where the evidence can't be computed
+_FAILED = 1e25  # the objective of the search where the evidence can't be computed
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Fitted hyper-parameters; `ok` is False where the search failed and earlier ones were kept."""
+    """The result of a fit."""
 
     hyper: Hyper
-    value: float
-    evaluations: int
-    ok: bool = True
+    value: float  # the penalised log evidence; -inf if there was nothing to fit
+    evaluations: int  # of the evidence
+    ok: bool = True  # False if the fit failed, so that earlier hyper-parameters were kept
     message: str = ""
 
 
@@ -46,14 +46,24 @@ def refit_due(
     growth: float,
     rules: FitRules,
 ) -> bool:
-    """When to fit again, from counts (at the last fit, now) of observations and distinct points.
+    """Whether it is time to fit again.
 
-    A new point tells about the function's shape, a replicate hardly does, and the price of a fit
-    grows with the points.  So, at growth 0.1: at every new point up to 60 of them, then whenever
-    they have grown by the share `growth` of those beyond 50; and whenever the observations have
-    grown by that share.  At once, too, if the new observations don't fit: `surprise` is the sum of
-    their squared standardised prediction errors, whose mean were `new` and whose variance 2 `new`
-    if the model were right; three sd above that is too much.
+    A new point tells more about the shape of f than a replicate, and the cost of a fit grows with
+    the number of points.  So there are three reasons to fit again:
+
+    - the number of points has grown by `growth` times the number beyond `rules.free_points` (with
+      growth 0.1 and 50 free points: each new point, up to 60 points);
+    - the number of observations has grown by the share `growth`;
+    - the new observations don't match the predictions.  If the model is right, `surprise` has the
+      mean `new` and the variance 2 `new`, for `new` observations.  A fit is due if it is more than
+      `rules.surprise_sds` sds above the mean.
+
+    Args:
+        observations: the number of observations at the last fit, and now.
+        points: the number of distinct points at the last fit, and now.
+        surprise: the sum of the squared standardised prediction errors since the last fit.
+        growth: see `Model`.
+        rules: the constants.
     """
     new = observations[1] - observations[0]
     if new <= 0:
@@ -64,7 +74,17 @@ def refit_due(
 
 
 def fit(data: Data, start: Hyper, model: Model, rules: FitRules) -> Fit:
-    """Hyper-parameters for these data, from `start` (the last ones, as a rule) and a few others."""
+    """Fit hyper-parameters to data.
+
+    Args:
+        data: the observations, in the units of the model.
+        start: where the search begins, besides a few other starts; usually the last fit.
+        model: the method and its priors.
+        rules: the constants of the search.
+
+    Returns:
+        The best hyper-parameters found, or `start` if there is nothing to fit.
+    """
     if model.method == "fixed":
         return Fit(start, -np.inf, 0, message="the parameters are fixed: nothing to fit")
     if _all_alike(data):
@@ -83,28 +103,29 @@ def fit(data: Data, start: Hyper, model: Model, rules: FitRules) -> Fit:
 
 
 def _all_alike(data: Data) -> bool:
-    """Up to rounding: neither do points differ, nor the replicates of one, which tell the noise."""
+    """Whether all observations are equal up to rounding, including replicates of a point."""
     if not len(data):
         return True
     spread = max(float(np.ptp(data.y)), sqrt(data.scatter))
-    return spread <= 1e-12 * max(1.0, float(np.abs(data.y).max()))  # it is 1 where there is any
+    # Scaled data have a spread of 1, unless they are all alike.
+    return spread <= 1e-12 * max(1.0, float(np.abs(data.y).max()))
 
 
 def _descents(points: int, model: Model, rules: FitRules) -> int:
-    """How many starts, from the most promising on, are followed to the end; 1: the last fit's."""
+    """The number of starts to descend from, best first; with 1, it is the last fit."""
     if model.method == "map" and points > rules.sure_points and points % rules.sure_every:
         return 1
     return rules.descents[0] if points <= rules.free_points else rules.descents[1]
 
 
 def widened(hyper: Hyper, points: int, rules: FitRules) -> Hyper:
-    """With a larger signal and the same noise, because the p parameters had to be fitted.
+    """Increase the signal variance omega^2, and keep the noise variance.
 
-    A fitted model is surer of what it has not seen than it should be, the more so the fewer points
-    it was fitted to: 1 + 2p/n is Akaike's correction of a prediction error, (n + p)/(n - p), to
-    first order.  Without it a run with few points may believe for good that nothing better is left.
+    A model that was fitted to few points is too sure about other points.  The factor is 1 + 2p/n
+    for p fitted parameters and n points.  To first order, that is Akaike's correction of a
+    prediction error, (n + p)/(n - p).  Without it, a run may stop exploring too early.
     """
-    fitted = len(hyper.kernel.theta) + 3  # and noise, signal, mean
+    fitted = len(hyper.kernel.theta) + 3  # the others are noise, signal and mean
     factor = 1.0 + rules.widening * fitted / points
     return replace(hyper, omega2=hyper.omega2 * factor, lam2=hyper.lam2 / factor)
 
@@ -115,8 +136,8 @@ class _Search:
     def __init__(self, data: Data, start: Hyper, model: Model, rules: FitRules) -> None:
         self.start_hyper, self.model, self.rules = start, model, rules
         self.profile = not bool(data.known.any())
-        # Where standard errors were given the constant may be huge, and the search would end as
-        # soon as it gains little in comparison.
+        # With known variances, the constant may be so large that the search would stop early: its
+        # tolerance is relative to the value.
         self.constant = 0.0 if self.profile else data.constant
         self.data = data if self.profile else replace(data, constant=0.0)
         self.priors = start.kernel.priors(rules.priors)
@@ -131,17 +152,17 @@ class _Search:
         if not self.profile:
             rows.append((self.log_variance - 14.0, self.log_variance + 14.0))
         self.bounds = np.array(rows)
-        self.hidden = np.zeros(len(rows))  # 1 where noise would hide what a parameter stands for
+        self.hidden = np.zeros(len(rows))  # 1 for parameters with `hidden_by_noise`
         self.hidden[: self.n_theta] = [prior.hidden_by_noise for prior in self.priors]
         self.center, self.spread = self._priors()
 
     @property
     def _unit(self) -> float:
-        """Distances grow with the square root of the number of columns, so do length-scales."""
+        """sqrt(d), the unit of length-scales, because distances in a cube grow with sqrt(d)."""
         return sqrt(max(1, int(self.lengths.sum())))
 
     def _priors(self) -> tuple[Array, Array]:
-        """Centre and sd of the normal priors on p; infinite sd where there is none."""
+        """The centre and the sd of the normal priors on p; the sd is infinite without a prior."""
         size = len(self.bounds)
         if self.model.method == "ml":
             return np.zeros(size), np.full(size, np.inf)
@@ -153,16 +174,16 @@ class _Search:
         return np.array(center[:size]), np.array(spread[:size])
 
     def _theta(self, log_length: float) -> Array:
-        """The kernel's parameters where their priors have them, but for all length-scales."""
+        """Theta with this log length-scale, and all other parameters at their prior centres."""
         return np.where(self.lengths, log_length, [prior.center for prior in self.priors])
 
     @property
     def start(self) -> Array:
-        """The last parameters."""
+        """The parameters of the last fit."""
         return self._clip(self._vector(self.start_hyper))
 
     def promising(self, count: int) -> list[Array]:
-        """The best of the starts; the last parameters, where it is one, without a look."""
+        """The `count` best starts; with 1, the last fit without a comparison."""
         if count == 1:
             return [self.start]
         points = self.starts()
@@ -170,7 +191,7 @@ class _Search:
         return [points[int(index)] for index in order[:count]]
 
     def starts(self) -> list[Array]:
-        """The last parameters, and isotropic ones from rough to smooth, quiet to noisy."""
+        """The last fit, and equal length-scales from rough to smooth with little or much noise."""
         out = [self.start]
         tail = [] if self.profile else [self.log_variance]
         for length in self.rules.start_lengths:
@@ -180,6 +201,7 @@ class _Search:
         return out
 
     def screen(self, p: Array) -> float:
+        """The objective at p, without its gradient."""
         self.calls += 1
         try:
             value = evidence_value(
@@ -191,7 +213,8 @@ class _Search:
         return value if np.isfinite(value) else _FAILED
 
     def descend(self, p: Array) -> tuple[Array, float]:
-        from scipy.optimize import minimize  # slow to import, and not every process fits
+        # Imported here, because it is slow and not every process fits a model.
+        from scipy.optimize import minimize
 
         rules = self.rules
         limits = {"maxiter": rules.iterations, "ftol": rules.tolerance, "gtol": rules.flat_slope}
@@ -219,7 +242,7 @@ class _Search:
         return value, gradient
 
     def hyper_at(self, p: Array, profiled: bool = True) -> Hyper:
-        """The hyper-parameters that p stands for; the profiled omega^2 costs an evaluation."""
+        """The hyper-parameters at p; with `profiled`, the best omega^2 if p has none."""
         kernel = self.start_hyper.kernel.with_theta(p[: self.n_theta])
         omega2 = 1.0 if self.profile else float(np.exp(p[-1]))
         hyper = replace(
@@ -231,7 +254,7 @@ class _Search:
         return hyper
 
     def _penalty(self, p: Array) -> tuple[float, Array]:
-        """What the priors take away at p, and its slope."""
+        """The negative log density of the priors at p, up to a constant, and its gradient."""
         noise = float(np.exp(p[self.n_theta]))
         hiding = self.rules.priors.hiding
         away = (p + self.hidden * log(1.0 + noise / hiding) - self.center) / self.spread

@@ -1,7 +1,8 @@
-"""The exact Gaussian process on collapsed replicates (eqs. mun, kerneln, postpwd).
+"""The exact Gaussian process posterior, with replicates merged (eqs. mun, kerneln, postpwd).
 
-f ~ GP(mean, omega^2 k); an observation has noise variance omega^2 lam^2 / weight, or a known one.
-sigma is the posterior sd in units of omega, as in the paper; the policies multiply by omega.
+f ~ GP(mean, omega^2 k).  An observation has the noise variance omega^2 lam^2 / weight, or a known
+one.  sigma is the posterior sd in units of omega, as in the paper; the policies multiply by omega.
+C = K + D is the covariance of the observations in units of omega^2, with the diagonal noise D.
 """
 
 from __future__ import annotations
@@ -21,16 +22,19 @@ from regretless.model.evidence import fitted_mean, log_evidence
 from regretless.model.factor import Factor
 from regretless.model.hyper import Hyper
 
-_BLOCK = 2**15  # numbers that are worked on at a time: what fits a cache, and needs no fresh memory
+_BLOCK = 2**15  # numbers in a block of work, so that it fits the cache and memory is reused
 _CANCELLATION_NOISE = (
-    1e6  # noise variance (unit signal) beyond which C - D cancels what is left of K
+    1e6  # with a larger noise variance (in units of omega^2), C - D loses the digits of K
 )
-_TINY = 1e-14  # least posterior variance (unit signal): rounding may take it below zero
+_TINY = 1e-14  # smallest posterior variance (in units of omega^2); rounding may make it negative
 
 
 @dataclass(frozen=True, eq=False)
 class GP:
-    """The posterior given data.  Frozen: `add` returns the next one and shares what it can."""
+    """The posterior of f given data; the library's `Posterior`.
+
+    A GP is frozen: `add` returns a new one that shares most of its memory.
+    """
 
     data: Data
     hyper: Hyper
@@ -38,6 +42,7 @@ class GP:
 
     @classmethod
     def of(cls, data: Data, hyper: Hyper) -> GP:
+        """The posterior given data, with these hyper-parameters."""
         factor = Factor.of(hyper.kernel.gram(data.x), hyper.noise(data), inverted=True)
         return cls(data, hyper, factor)
 
@@ -66,11 +71,11 @@ class GP:
 
     @property
     def noise_sd(self) -> float:
-        """The sd of one observation of weight 1: omega lam."""
+        """omega lam, the noise sd of one observation of weight 1."""
         return sqrt(self.hyper.omega2 * self.hyper.lam2)
 
     def add(self, x: Array, y: float, weight: float = 1.0, variance: float | None = None) -> GP:
-        """With one more observation, in O(m^2): a new row, or a smaller noise in an old one."""
+        """The posterior with one more observation, in O(m^2) for m distinct points."""
         data, row = self.data.add(x, y, weight, variance)
         noise = self.hyper.noise(data)
         if len(data) > len(self.data):
@@ -100,7 +105,7 @@ class GP:
         return fitted_mean(self.factor, self.data.y, self.hyper.mean_precision)
 
     def predict(self, x: Array) -> tuple[Array, Array]:
-        """mu_n(x) and sigma_n(x), eqs. mun and postpwd; the sd of f is omega * sigma."""
+        """mu_n(x) and sigma_n(x), eqs. mun and postpwd; the sd of f is omega sigma."""
 
         def mean_and_quad(part: Array) -> Array:
             k = self.hyper.kernel.gram(part, self.data.x)
@@ -122,8 +127,10 @@ class GP:
 
     @cached_property
     def at_data(self) -> tuple[Array, Array]:
-        """mu and sigma at the rows of the data, without the kernel: K = C - D for the noise D, so
-        mu = y - D alpha and K - K C^-1 K = D - D C^-1 D."""
+        """mu and sigma at the rows of the data.
+
+        K = C - D, so mu = y - D alpha and K - K C^-1 K = D - D C^-1 D.  This needs no kernel.
+        """
         noise = self.hyper.noise(self.data) + self.factor.jitter
         loud = noise > _CANCELLATION_NOISE
         quiet = np.where(loud, 0.0, noise)
@@ -141,13 +148,13 @@ class GP:
         return np.asarray(kernel.gram(x, z) - self.factor.cross(kx, kz))
 
     def shared(self, point: Array) -> SharedCovariance:
-        """k_n(., point): what f has in common with f there."""
+        """k_n(., point), the covariance of f with f at the point, as a function."""
         return SharedCovariance(self, point)
 
     def sample_path(self, rng: Generator, features: int = 1024, scale: float = 1.0) -> GPPath:
-        """A draw of f as one continuous function, by pathwise conditioning (Matheron's rule).
+        """Draw f as one continuous function, by pathwise conditioning (Matheron's rule).
 
-        `scale` widens the posterior around its mean: a draw from GP(mu_n, (scale omega)^2 k_n).
+        The draw is from GP(mu_n, (scale omega)^2 k_n).
         """
         basis = self.hyper.kernel.features(rng, features)
         coefficients = rng.standard_normal(features) / sqrt(features)
@@ -156,7 +163,7 @@ class GP:
         prior = _in_blocks(lambda x: basis(x)[0] @ coefficients, self.data.x, features)
         wide = self.omega * scale
         correction = self.alpha - wide * self.factor.solve(prior + error)
-        # As in `at_data`, K = C - D: what the prior adds at the data, its correction takes away.
+        # K = C - D as in `at_data`, so the draw of the prior cancels at the data.
         at_data = self.data.y - wide * error - (noise + self.factor.jitter) * correction
         path = GPPath(self, basis, wide * coefficients, correction, at_data)
         loud = noise > _CANCELLATION_NOISE
@@ -164,13 +171,13 @@ class GP:
             at_data[loud] = path(self.data.x[loud])
         return path
 
-    # -- how well it fits --------------------------------------------------------------------------
+    # -- diagnostics -------------------------------------------------------------------------------
 
     def leave_one_out(self) -> tuple[Array, Array]:
-        """Residual y_i - prediction without row i, and the sd it should have, in closed form.
+        """The residuals y_i - (prediction without row i), and the sds that the model expects.
 
-        A fitted mean is fitted again without the row (Dubrule 1983): that is what the precision
-        matrix of y with the mean integrated out gives.
+        A fitted mean is fitted again without the row.  The closed form (Dubrule 1983) uses the
+        precision matrix of y with the mean integrated out.
         """
         precision = self.factor.inverse()
         kappa = self.hyper.mean_precision
@@ -181,7 +188,7 @@ class GP:
         return precision @ self.data.y / pivot, self.omega / np.sqrt(pivot)
 
     def calibration(self, levels: tuple[float, ...] = (0.5, 0.8, 0.95)) -> dict[float, float]:
-        """The share of left-out rows inside their central intervals, by level; {} without rows."""
+        """The share of left-out rows that are inside their central intervals, for each level."""
         from scipy.special import ndtri
 
         if not len(self.data):
@@ -197,7 +204,7 @@ class GP:
 
     @cached_property
     def log_evidence(self) -> float:
-        """log p(y), of all observations, replicates included."""
+        """log p(y) of all observations, including replicates."""
         residual = self.data.y - self.mean
         return log_evidence(
             self.data, self.hyper, self.factor.logdet, float(residual @ self.factor.solve(residual))
@@ -206,13 +213,13 @@ class GP:
 
 @dataclass(frozen=True, eq=False)
 class GPPath:
-    """A sampled function: a random Fourier prior plus the data's correction."""
+    """A function drawn from the posterior: a draw of the prior plus a correction by the data."""
 
     gp: GP
-    basis: Features
-    coefficients: Array
-    correction: Array
-    at_data: Array  # its values at the rows of the data
+    basis: Features  # random Fourier features
+    coefficients: Array  # of the features
+    correction: Array  # weights of k(., x_i) for the rows x_i of the data
+    at_data: Array  # the values of the function at the rows of the data
 
     @property
     def width(self) -> int:
@@ -230,7 +237,7 @@ class GPPath:
         return _in_blocks(values, x, max(len(self.coefficients), len(self.correction)))
 
     def with_gradient(self, x: Array) -> tuple[Array, Array]:
-        """The path and its gradient, row by row."""
+        """The values and the gradients at the rows of x."""
         phi, pull_prior = self.basis(x)
         k, pull_data = self.gp.hyper.kernel.cross_vjp(x, self.gp.data.x)
         value = self.gp.mean + phi @ self.coefficients + k @ self.correction
@@ -241,7 +248,7 @@ class GPPath:
 
 @dataclass(frozen=True, eq=False)
 class SharedCovariance:
-    """k_n(x, point) for one point, eq. kerneln: a sum of k(x, .) over the data and the point."""
+    """k_n(x, point) for one point, eq. kerneln: a weighted sum of k(x, .) at data and point."""
 
     gp: GP
     point: Array
@@ -262,25 +269,25 @@ class SharedCovariance:
 
     @cached_property
     def at_data(self) -> Array:
-        """As in `GP.at_data`, K = C - D: k - K C^-1 k = D C^-1 k."""
+        """The values at the rows of the data.  K = C - D, so k - K C^-1 k = D C^-1 k."""
         return (self.gp.hyper.noise(self.gp.data) + self.gp.factor.jitter) * self._solved
 
     @cached_property
     def variance(self) -> float:
-        """At the point itself."""
+        """k_n(point, point)."""
         return float(self.gp.predict(self.point[None, :])[1][0] ** 2)
 
     def __call__(self, x: Array) -> Array:
         return self.gp.hyper.kernel.gram(x, self._centres) @ self._weights
 
     def with_gradient(self, x: Array) -> tuple[Array, Pullback]:
-        """Its values, and a -> a dk_n/dx row by row."""
+        """The values at the rows of x, and the function a -> a dk_n/dx, row by row."""
         k, pullback = self.gp.hyper.kernel.cross_vjp(x, self._centres)
         return k @ self._weights, lambda a: pullback(a[:, None] * self._weights)
 
 
 def _in_blocks(function: Callable[[Array], Array], x: Array, width: int) -> Array:
-    """function(x), a block of rows at a time: it makes arrays of len(x) times `width` numbers."""
+    """function(x), computed for blocks of rows, because it needs len(x) times `width` numbers."""
     step = max(32, _BLOCK // max(1, width))
     parts = [function(x[i : i + step]) for i in range(0, len(x), step)]
     return np.concatenate(parts, axis=-1) if parts else function(x)

@@ -1,4 +1,4 @@
-"""What a GP is given besides data."""
+"""The hyper-parameters of a Gaussian process."""
 
 from __future__ import annotations
 
@@ -13,19 +13,17 @@ from regretless.model.data import MAX_NOISE, Data
 
 @dataclass(frozen=True)
 class Hyper:
-    """What a GP is given besides data: kernel, noise ratio lam^2, signal omega^2, the mean's rule.
-
-    `mean_precision` None is the paper's zero mean; a number fits a constant, with a normal prior of
-    variance omega^2 / mean_precision around 0 (0: no prior, generalised least squares).
-    """
+    """The hyper-parameters of a Gaussian process."""
 
     kernel: Kernel
-    lam2: float
-    omega2: float
+    lam2: float  # lam^2, the noise variance divided by the signal variance
+    omega2: float  # omega^2, the signal variance
+    # None: the mean is zero, as in the paper.  A number p: the mean is a fitted constant with the
+    # prior N(0, omega^2 / p).  0: a fitted constant without a prior (generalised least squares).
     mean_precision: float | None = None
 
     def noise(self, data: Data) -> Array:
-        """The diagonal that noise adds, in units of omega^2."""
+        """The noise variance of each row of the data, in units of omega^2."""
         return np.minimum(
             np.where(data.known, 1.0 / self.omega2, self.lam2) / data.weight, MAX_NOISE
         )

@@ -1,4 +1,4 @@
-"""`Model`: how the surrogate is built and fitted."""
+"""`Model`: the settings of the Gaussian process and of its fit."""
 
 from __future__ import annotations
 
@@ -22,17 +22,46 @@ from regretless.space import Parameter
 
 @dataclass(frozen=True)
 class Model:
-    """How the surrogate is built and fitted; `Model.paper()` is the paper's own setting."""
+    """The settings of the Gaussian process and of its fit.
+
+    The defaults suit most runs.  `Model.paper()` has the settings of the paper.
+
+    Args:
+        kernel: "rippled", "se", "matern12", "matern32" or "matern52", or a `Kernel` over all
+            encoded columns.  A name stands for a kernel over the ordered columns, times a Hamming
+            kernel over the categorical ones.
+        mean: whether the prior mean of f is a fitted constant or zero.
+        method: how the hyper-parameters are found: "map" (maximum a posteriori, with weak priors),
+            "ml" (maximum likelihood) or "fixed" (not fitted).
+        length_prior: mean and sd of log h - log(d)/2, for a length-scale h and d columns.  The term
+            log(d)/2 is there because distances in a cube grow with sqrt(d).
+        noise_prior: mean and sd of log lam^2.
+        growth: fit again when the data have grown by this share.
+        lam2: the noise ratio lam^2 before the first fit, or always with "fixed".
+        omega2: the signal variance omega^2 before the first fit, or always with "fixed".
+        tail: how the model counts disasters, which are outcomes far worse than usual.  "log" counts
+            them by their logarithm, so that one of them can't spoil the fit.  "linear" counts them
+            as they are.
+
+    Raises:
+        ConfigError: a setting is unknown or out of range.
+
+    Example:
+        >>> import regretless as rl
+        >>> model = rl.Model(kernel="matern52", growth=0.2)
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> optimizer = rl.Optimizer(space, budget=20, model=model)
+    """
 
     kernel: str | Kernel = NEWEST.model.kernel
     mean: Literal["constant", "zero"] = "constant"
     method: Literal["map", "ml", "fixed"] = "map"
-    length_prior: tuple[float, float] = NEWEST.model.length_prior  # of log h - log(d)/2
-    noise_prior: tuple[float, float] = NEWEST.model.noise_prior  # of log lam2
-    growth: float = NEWEST.model.growth  # fit again when the data have grown by this share
-    lam2: float = NEWEST.model.lam2  # noise ratio and signal before any fit; for good if fixed
+    length_prior: tuple[float, float] = NEWEST.model.length_prior
+    noise_prior: tuple[float, float] = NEWEST.model.noise_prior
+    growth: float = NEWEST.model.growth
+    lam2: float = NEWEST.model.lam2
     omega2: float = NEWEST.model.omega2
-    tail: Literal["log", "linear"] = "log"  # how disasters count, see `scaling`
+    tail: Literal["log", "linear"] = "log"
 
     def __post_init__(self) -> None:
         with_plain_numbers(self)
@@ -58,21 +87,45 @@ class Model:
 
     @classmethod
     def paper(cls) -> Model:
-        """Zero mean, SE kernel, maximum likelihood (section 5)."""
+        """The settings of the paper's experiments: zero mean, SE kernel, maximum likelihood.
+
+        Example:
+            >>> Model.paper().kernel
+            'se'
+        """
         return cls(kernel="se", mean="zero", method="ml", tail="linear")
 
     @classmethod
     def fixed(cls, kernel: str | Kernel, lam2: float, omega2: float = 1.0) -> Model:
-        """Zero mean and these parameters, for outcomes as they are: no fit, no rescaling."""
+        """A model with zero mean and known hyper-parameters.  Outcomes are not rescaled.
+
+        Args:
+            kernel: a name or a `Kernel`, see `Model`.
+            lam2: the noise ratio lam^2: the noise variance divided by the signal variance.
+            omega2: the signal variance omega^2.
+
+        Raises:
+            ConfigError: the kernel is unknown, or a number is not positive.
+
+        Example:
+            >>> from regretless.kernels import SE
+            >>> Model.fixed(SE((0.2, 0.2)), lam2=0.01).method
+            'fixed'
+        """
         return cls(kernel, mean="zero", method="fixed", lam2=lam2, omega2=omega2, tail="linear")
 
     def start(self, columns: Sequence[Parameter], rules: FitRules) -> Hyper:
-        """Hyper-parameters before any data, for the parameters of a space."""
+        """The hyper-parameters before the first fit.
+
+        Args:
+            columns: the parameters of the space, in order.
+            rules: the constants of the fit.
+        """
         kernel = self._kernel_for(columns, rules)
         return Hyper(kernel, self.lam2, self.omega2, self._mean_precision(rules))
 
     def posterior(self, data: Data, hyper: Hyper) -> Posterior:
-        """What is believed given data; another kind of model overrides this."""
+        """The posterior given data.  A subclass may return another kind of `Posterior`."""
         return GP.of(data, hyper)
 
     def _mean_precision(self, rules: FitRules) -> float | None:
@@ -81,22 +134,33 @@ class Model:
         return rules.priors.mean_precision if self.method == "map" else 0.0
 
     def signal_prior(self, rules: FitRules) -> tuple[float, float]:
-        """(a, b) of the inverse-gamma prior of omega^2; zeros for none."""
+        """(a, b) of the inverse-gamma prior of omega^2; (0, 0) if there is none."""
         return rules.priors.signal if self.method == "map" else (0.0, 0.0)
 
     def to_json(self) -> dict[str, Any]:
+        """The settings as JSON.
+
+        Raises:
+            ConfigError: the class of the kernel has no name for JSON, see `Kernel`.
+        """
         kernel = self.kernel if isinstance(self.kernel, str) else self.kernel.to_json()
         return asdict(self) | {"kernel": kernel}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Model:
-        given: dict[str, Any] = {"tail": "linear"} | _with_tuples(data)  # older ones have no tail
+        """The model that `to_json` wrote.
+
+        Raises:
+            ConfigError: a setting is unknown or out of range.
+        """
+        # Old studies have no `tail` in their JSON.
+        given: dict[str, Any] = {"tail": "linear"} | _with_tuples(data)
         if not isinstance(given["kernel"], str):
             given["kernel"] = Kernel.from_json(given["kernel"])
         return cls(**given)
 
     def _kernel_for(self, columns: Sequence[Parameter], rules: FitRules) -> Kernel:
-        """The model's own kernel over all columns with a distance, times what other kinds bring."""
+        """The named kernel over the ordered columns, times each kind's `kernel_part`."""
         if isinstance(self.kernel, Kernel):
             return self.kernel
         kinds: dict[type[Parameter], dict[int, Parameter]] = {}
@@ -117,7 +181,13 @@ def _with_tuples(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def checked_model(columns: Sequence[Parameter], model: object, rules: FitRules) -> Model:
-    """The model, once its kernel has been tried: whoever begins must be able to go on."""
+    """The model, after a check that its kernel works on these columns.
+
+    An optimiser checks this when it is created, so that it does not fail after the first results.
+
+    Raises:
+        ConfigError: it is not a `Model`, or its kernel does not suit the columns.
+    """
     if not isinstance(model, Model):
         raise ConfigError(f"model: need a Model, got {model!r}")
     kernel = model.start(columns, rules).kernel
@@ -125,7 +195,7 @@ def checked_model(columns: Sequence[Parameter], model: object, rules: FitRules) 
         kernel.gram(np.full((1, len(columns)), 0.5))
     except IndexError:
         raise ConfigError(
-            f"model: {kernel!r} has columns beyond the {len(columns)} there are"
+            f"model: {kernel!r} uses more columns than the space has ({len(columns)})"
         ) from None
     priors, parameters = kernel.priors(rules.priors), len(kernel.theta)
     if len(priors) != parameters or not all(isinstance(prior, Prior) for prior in priors):

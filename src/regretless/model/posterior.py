@@ -1,8 +1,10 @@
-"""What the rest of the library needs of a model: the `Posterior` protocol.
+"""The `Posterior` protocol: what policies, scores and the search need of a model.
 
-`GP` is one.  A mixture over hyper-parameters, a local or a constrained model can stand in for it:
-policies, scores and the search use nothing else.  Everything is in the units of the model; sigma is
-the posterior sd in units of omega, as in the paper, and the policies multiply by omega.
+`GP` is the library's own posterior.  Another model can replace it, such as a mixture over
+hyper-parameters, a local or a constrained model.
+
+Everything is in the units of the model.  sigma is the posterior sd in units of omega, as in the
+paper; the policies multiply by omega.
 """
 
 from __future__ import annotations
@@ -21,20 +23,20 @@ class SamplePath(Protocol):
 
     @property
     def at_data(self) -> Array:
-        """Its values at the points of the data."""
+        """The values at the points of the data."""
 
     @property
     def width(self) -> int:
-        """How many terms a value sums over."""
+        """The number of terms in the sum that gives a value."""
 
     def __call__(self, x: Array) -> Array:
-        """Its values at the rows of x."""
+        """The values at the rows of x."""
 
     def with_gradient(self, x: Array) -> tuple[Array, Array]:
-        """Its values and gradients at the rows of x."""
+        """The values and gradients at the rows of x."""
 
     def scales(self, dim: int) -> Array:
-        """Per column, the distance over which it changes."""
+        """For each column, the distance over which the function changes."""
 
 
 class Shared(Protocol):
@@ -42,22 +44,38 @@ class Shared(Protocol):
 
     @property
     def at_data(self) -> Array:
-        """At the points of the data."""
+        """The covariances at the points of the data."""
 
     @property
     def variance(self) -> float:
-        """At the point itself."""
+        """The variance of f at the point itself."""
 
     def __call__(self, x: Array) -> Array:
-        """At the rows of x."""
+        """The covariances at the rows of x."""
 
     def with_gradient(self, x: Array) -> tuple[Array, Pullback]:
-        """At the rows of x, and a -> a times its gradient, row by row."""
+        """The covariances at the rows of x, and a function: a -> a times the gradient, by row."""
 
 
 @runtime_checkable
 class Posterior(Protocol):
-    """What is believed of f, given data.  Frozen: `add` returns the next one."""
+    """The probability distribution of f, given data.
+
+    A posterior never changes: `add` returns a new one.  A model of your own overrides
+    `Model.posterior` to return another class with these methods.
+
+    Example:
+        >>> import numpy as np
+        >>> from regretless.kernels import SE
+        >>> from regretless.model import GP, Data, Hyper
+        >>> data = Data.of(x=np.array([[0.2], [0.8]]), y=np.array([1.0, -1.0]))
+        >>> posterior = GP.of(data, Hyper(SE((0.3,)), lam2=0.01, omega2=1.0))
+        >>> isinstance(posterior, Posterior)
+        True
+        >>> mu, sigma = posterior.predict(np.array([[0.2], [0.5]]))
+        >>> bool(sigma[0] < sigma[1])  # 0.5 was not observed
+        True
+    """
 
     @property
     def points(self) -> Array:
@@ -77,7 +95,7 @@ class Posterior(Protocol):
 
     @property
     def noise_sd(self) -> float:
-        """The sd of one more observation around f."""
+        """The sd of the noise of one observation."""
 
     @property
     def information(self) -> float:
@@ -85,7 +103,7 @@ class Posterior(Protocol):
 
     @property
     def jitter(self) -> float:
-        """What was added to the covariance so that it could be factorised; 0 in the normal case."""
+        """What was added to the covariance so that it could be factorised; usually 0."""
 
     @property
     def at_data(self) -> tuple[Array, Array]:
@@ -95,7 +113,7 @@ class Posterior(Protocol):
         """mu and sigma at the rows of x, eqs. mun and postpwd."""
 
     def predict_vjp(self, x: Array) -> tuple[Array, Array, Callable[[Array, Array], Array]]:
-        """mu, sigma, and (a, b) -> a dmu/dx + b dsigma/dx row by row."""
+        """mu, sigma, and the function (a, b) -> a dmu/dx + b dsigma/dx, row by row."""
 
     def covariance(self, x: Array, z: Array | None = None) -> Array:
         """The joint covariance of f at the rows of x (and z), in units of omega^2, eq. kerneln."""
@@ -104,12 +122,25 @@ class Posterior(Protocol):
         """The covariance of f with f at one point, as a function."""
 
     def sample_path(self, rng: Generator, features: int = 1024, scale: float = 1.0) -> SamplePath:
-        """A draw of f; `scale` widens the posterior around its mean."""
+        """Draw a function from the posterior, with its sd multiplied by `scale`.
+
+        Args:
+            rng: the source of randomness.
+            features: the number of random features; more are more accurate and slower.
+            scale: the factor of the posterior sd.
+        """
 
     def scales(self, dim: int) -> Array:
-        """Per column, the distance over which f changes; infinite where it does not."""
+        """For each column, the distance over which f changes; infinite if it is constant."""
 
     def add(
         self, x: Array, y: float, weight: float = 1.0, variance: float | None = None
     ) -> Posterior:
-        """With one more observation; `variance` where it is known."""
+        """The posterior with one more observation.
+
+        Args:
+            x: the point, of shape (d,).
+            y: the observed value.
+            weight: how many evaluations y is the mean of.
+            variance: the variance of the noise of y, if it is known; `weight` is then ignored.
+        """

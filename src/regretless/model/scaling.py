@@ -1,10 +1,11 @@
-"""Outcomes as the model sees them: of unit spread, and with disasters drawn in.
+"""Scale outcomes for the model: unit spread, and disasters by their logarithm.
 
-How bad a disaster is matters little, but one can spoil a model: a training that diverges, a day
-with an outage.  So what lies far below the usual outcome, below `knee`, counts by its logarithm,
-    knee - width log(1 + (knee - y) / width):
-as it is near the knee, and less the further away.  Above it nothing changes: as deep as valleys are
-hills may be high, and a model must know.
+A disaster is an outcome far below the usual one, such as a training that diverges or a day with an
+outage.  How bad it is matters little, but a single one can spoil the fit of a model.  So an outcome
+y below `knee` is replaced by
+    knee - width log(1 + (knee - y) / width).
+This is close to y near the knee, and changes less and less further away.  High outcomes are not
+changed, because the height of a good point matters.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from regretless._internal.arrays import Array
 from regretless._internal.validate import LEAST_SCALE
 from regretless.defaults import TailRules
 
-_DEEPEST = 300.0  # exponents that are believed on the way back
+_DEEPEST = 300.0  # largest exponent in the inverse, so that it does not overflow
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """(bent(y) - shift) / scale, and back; y is larger where it is better."""
+    """The map y -> (bend(y) - shift) / scale and its inverse, for outcomes y to be maximised.
+
+    `bend` replaces outcomes below `knee` by their logarithm, see the module.
+    """
 
     shift: float = 0.0
     scale: float = 1.0
@@ -35,7 +39,12 @@ class Scaling:
 
     @classmethod
     def of(cls, y: Array, *, centred: bool) -> Scaling:
-        """What gives these outcomes unit spread."""
+        """The scaling that gives the outcomes y unit spread, without a knee.
+
+        Args:
+            y: the outcomes.
+            centred: whether to shift their mean to 0.
+        """
         return cls()._spread(y, centred)
 
     @classmethod
@@ -48,12 +57,23 @@ class Scaling:
         centred: bool,
         rules: TailRules,
     ) -> Scaling:
-        """The same, with disasters drawn in, by what the points of the start showed.
+        """The scaling that gives the outcomes y unit spread, with disasters by their logarithm.
 
-        Nothing that was told led to these points, so their median is the usual outcome.  An outcome
-        counts as a disaster if it is below the median by `rules.far` times the width: the distance
-        from the median up to the `best` mean of a point, or the sd of the start's results if that
-        is more.  The sd is taken from the median distance, in which a disaster does not count.
+        The points of the initial design were chosen without any results, so the median of their
+        outcomes is the usual outcome.  An outcome is a disaster if it is below this median by more
+        than `rules.far` widths.  The width is the larger one of two numbers: the distance from the
+        median to `best`, and the sd of the outcomes of the initial design.  This sd is estimated
+        from the median absolute deviation, which a disaster hardly changes.
+
+        Args:
+            y: all outcomes.
+            start: the outcomes of the initial design.
+            best: the largest mean of the outcomes of one point.
+            centred: whether to shift the mean to 0.
+            rules: the constants.
+
+        Returns:
+            A scaling without a knee if the initial design has too few results, or no spread.
         """
         if len(start) >= rules.least_results:
             usual = float(np.median(start))
@@ -65,26 +85,30 @@ class Scaling:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Scaling:
+        """The scaling that `to_json` wrote."""
         knee = {name: float(data[name]) for name in ("knee", "width")} if "knee" in data else {}
         return cls(float(data["shift"]), float(data["scale"]), **knee)
 
     def to_json(self) -> dict[str, float]:
-        """Without the knee where there is none: JSON knows no infinity."""
+        """The numbers as JSON.  Infinite ones are left out, because JSON has no infinity."""
         return {name: value for name, value in vars(self).items() if isfinite(value)}
 
     def bend(self, y: npt.ArrayLike) -> Array:
+        """The outcomes, with those below the knee replaced by their logarithm."""
         y = np.asarray(y, dtype=float)
         below = np.maximum(self.knee - y, 0.0)
         if not below.any():
             return y
-        # Not log1p of a ratio, which may overflow.
+        # log1p(below / width) would overflow in the ratio.
         drawn = self.width * (np.log(self.width + below) - log(self.width))
         return np.where(below > 0.0, self.knee - drawn, y)
 
     def to_model(self, y: npt.ArrayLike) -> Array:
+        """Outcomes in the units of the model."""
         return (self.bend(y) - self.shift) / self.scale
 
     def to_user(self, u: npt.ArrayLike) -> Array:
+        """Outcomes from the units of the model; the inverse of `to_model`."""
         bent = np.asarray(u) * self.scale + self.shift
         depth = self._depth(bent)
         if not depth.any():
@@ -92,7 +116,7 @@ class Scaling:
         return np.where(depth > 0.0, self.knee - self.width * np.expm1(depth), bent)
 
     def rate(self, u: npt.ArrayLike) -> Array:
-        """How much an outcome changes where its model's value u does."""
+        """The derivative of `to_user` at u."""
         return self.scale * np.exp(self._depth(np.asarray(u) * self.scale + self.shift))
 
     def _spread(self, y: Array, centred: bool) -> Scaling:
@@ -104,12 +128,12 @@ class Scaling:
         return replace(self, shift=shift, scale=scale if scale > LEAST_SCALE else 1.0)
 
     def _depth(self, bent: Array) -> Array:
-        """How many widths below the knee."""
+        """The distance below the knee, in widths; 0 above it."""
         if not isfinite(self.knee):
             return np.zeros_like(bent)
         return np.clip((self.knee - bent) / self.width, 0.0, _DEEPEST)
 
 
 def _counts(size: float, largest: float) -> bool:
-    """Whether a spread of numbers is more than rounding."""
+    """Whether a spread of numbers is larger than their rounding errors."""
     return size > max(1e-12 * largest, LEAST_SCALE)

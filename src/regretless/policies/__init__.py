@@ -1,4 +1,4 @@
-"""Policies: what to try next."""
+"""Policies (acquisition functions): rules that choose the next point to try."""
 
 from regretless.policies.base import Incumbent, Policy, PolicyInput, incumbent_value
 from regretless.policies.ei import AEI, EI, EIC, EINguyen

@@ -1,8 +1,8 @@
-"""Policies: what to try next, described as a score to maximise and a set to stay in.
+"""The base class of policies, and what a policy may use to decide.
 
-A policy is a small frozen class.  It sees a `PolicyInput` (the posterior, the budget that is left,
-...) and answers with a `Score`; it does not search, fit or own a random generator.  Everything here
-maximises on the unit cube, in the units of the model.
+A policy is a small frozen class.  It gets a `PolicyInput` (the posterior, the remaining budget, …)
+and returns a `Score`.  It does not search, fit a model or keep a random generator.  All values are
+in the units of the model, on the unit cube, and larger is better.
 """
 
 from __future__ import annotations
@@ -29,28 +29,71 @@ INCUMBENTS: tuple[IncumbentKind, ...] = ("mean", "observation", "domain", "quant
 
 @dataclass(frozen=True, eq=False)
 class PolicyInput:
-    """What a policy may look at when it decides on evaluation n + 1."""
+    """What a policy may use to decide on evaluation n + 1.
 
-    posterior: Posterior  # with pending points filled in by their posterior means
-    rows: int  # the first `rows` points of the posterior were really observed
-    horizon: Horizon  # how many evaluations a gain pays for, and how many were asked for
-    best_observation: float  # the largest single observation
-    unit: float  # how much one unit of the model is in the user's units
-    rng: Generator  # this decision's own
-    draw: Callable[[], Array]  # a point drawn uniformly from the space
-    highest: Callable[[float], tuple[Array, float]]  # b -> where mu + b s is highest, and how high
-    defaults: Defaults  # what is left to the library's defaults
-    promised: float = -np.inf  # the best posterior mean to expect once pending results are in
-    choices: bool = False  # whether some parameters are choices without an order
-    fixed: Mapping[int, float] = field(default_factory=dict)  # columns that are given, and where
+    The optimiser makes it; a policy only reads it.
+
+    Attributes:
+        posterior: the posterior of f.  Pending points are included, with their posterior means as
+            results.
+        rows: the first `rows` points of the posterior have real results.
+        horizon: how many evaluations remain, and how many were asked for.
+        best_observation: the largest single observation.
+        unit: one unit of the model, in the user's units.
+        rng: a random generator for this decision only.
+        draw: draws a point uniformly from the space.
+        highest: returns for a number b the point where mu + b s is largest, and this value.
+        promised: the expected best posterior mean once the pending results are told; -inf if there
+            are none.
+        choices: whether some parameter has several choices without an order.
+        defaults: the constants for settings that the user left out.
+        fixed: the columns that are fixed for this decision, with their coordinates.
+
+    Example:
+        >>> import numpy as np
+        >>> from regretless.defaults import defaults_of
+        >>> from regretless.horizon import Horizon
+        >>> from regretless.kernels import SE
+        >>> from regretless.model import GP, Data, Hyper
+        >>> data = Data.of(x=np.array([[0.2], [0.8]]), y=np.array([1.0, -1.0]))
+        >>> inputs = PolicyInput(
+        ...     posterior=GP.of(data, Hyper(SE((0.3,)), lam2=0.01, omega2=1.0)),
+        ...     rows=2,
+        ...     horizon=Horizon(budget=10, asked=2),
+        ...     best_observation=1.0,
+        ...     unit=1.0,
+        ...     rng=np.random.default_rng(0),
+        ...     draw=lambda: np.array([0.5]),
+        ...     highest=lambda b: (np.array([0.2]), 1.0),
+        ...     defaults=defaults_of(),
+        ... )
+        >>> inputs.incumbent.x.tolist()
+        [0.2]
+        >>> inputs.horizon.steps
+        8
+    """
+
+    posterior: Posterior
+    rows: int
+    horizon: Horizon
+    best_observation: float
+    unit: float
+    rng: Generator
+    draw: Callable[[], Array]
+    highest: Callable[[float], tuple[Array, float]]
+    defaults: Defaults
+    promised: float = -np.inf
+    choices: bool = False
+    fixed: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def dim(self) -> int:
+        """d, the number of columns."""
         return int(self.posterior.points.shape[1])
 
     @cached_property
     def incumbent(self) -> Incumbent:
-        """The observed point with the best posterior mean; where columns are fixed, moved there."""
+        """The visited point with the best posterior mean, with the fixed columns set."""
         if not self.fixed:
             row = int(np.argmax(self.posterior.at_data[0][: self.rows]))
             return Incumbent(self.posterior.points[row], row)
@@ -61,7 +104,7 @@ class PolicyInput:
 
     @cached_property
     def given(self) -> Array:
-        """The points of the posterior, with the fixed columns as they are given."""
+        """The points of the posterior, with the fixed columns set."""
         moved = self.posterior.points.copy()
         for column, place in self.fixed.items():
             moved[:, column] = place
@@ -69,12 +112,22 @@ class PolicyInput:
 
     @property
     def means(self) -> tuple[Array, Array]:
-        """mu and sigma at the points of the posterior, given the fixed columns."""
+        """mu and sigma at the points of the posterior, with the fixed columns set."""
         return self.posterior.predict(self.given) if self.fixed else self.posterior.at_data
 
 
 class Incumbent(NamedTuple):
-    """The best point so far, and its row among the points of the posterior, if it is one."""
+    """The best point so far.
+
+    Attributes:
+        x: its encoded coordinates.
+        row: its row in the points of the posterior; None if it is not one of them.
+
+    Example:
+        >>> import numpy as np
+        >>> Incumbent(x=np.array([0.2]), row=0).row
+        0
+    """
 
     x: Array
     row: int | None
@@ -82,11 +135,39 @@ class Incumbent(NamedTuple):
 
 @dataclass(frozen=True)
 class Policy:
-    """A rule for the next point: a frozen dataclass with a `name` and a `score` or a `shortcut`.
+    """The base class of all policies: rules that choose the next point.
 
-    `score` is what the search maximises.  `shortcut` gives a point that needs no search, and
-    `settle` may turn down what the search found.  `merge` takes a sampled point again instead of a
-    new one that the posterior can't tell from it (see `search.same_point`).
+    To write a policy, make a frozen dataclass that derives from this class, with a `name` and one
+    of these methods:
+
+    - `score` returns what the search maximises;
+    - `shortcut` returns a point, so that no search is needed.
+
+    Its fields are the settings of the policy.  `settle` may replace the point that the search
+    found.
+
+    Args:
+        merge: whether to try a visited point again instead of a new one, if the posterior can't
+            tell them apart (see `search.same_point`).
+
+    Raises:
+        ConfigError: a setting is out of range.
+        TypeError: a class is defined without `score` and without `shortcut`.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> from typing import ClassVar
+        >>> import regretless as rl
+        >>> from regretless.policies import upper_score
+        >>> @dataclass(frozen=True)
+        ... class Optimist(rl.Policy):
+        ...     name: ClassVar[str] = "optimist"
+        ...     width: float = 2.0
+        ...
+        ...     def score(self, inputs):
+        ...         return upper_score(inputs.posterior, self.width)
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> optimizer = rl.Optimizer(space, budget=20, policy=Optimist(width=3.0))
     """
 
     name: ClassVar[str] = ""
@@ -102,34 +183,42 @@ class Policy:
         check_flag("merge", self.merge)
 
     def score(self, inputs: PolicyInput) -> Score:
-        """What the search maximises, and within which constraints."""
+        """What the search maximises, with its constraints."""
         raise NotImplementedError(f"{type(self).__name__} needs no search, so it has no score")
 
     def shortcut(self, inputs: PolicyInput) -> Array | None:
-        """A point that needs no search; None: search."""
+        """The next point if it needs no search; None to search."""
         return None
 
     def settle(self, inputs: PolicyInput, value: float) -> int | None:
-        """A row to sample again instead of the point that the search found with this value."""
+        """Replace the point that the search found.
+
+        Args:
+            inputs: what the policy may use.
+            value: the score of the point that the search found.
+
+        Returns:
+            The row of a visited point to try again instead; None to keep the point.
+        """
         return None
 
     def threshold(self, inputs: PolicyInput) -> float | None:
-        """The gate that feasible points must pass, for the record; None where there is none."""
+        """t_m, the smallest z that the policy allows; None if it has no gate."""
         return None
 
     def gates(self, inputs: PolicyInput) -> tuple[Gate, ...]:
-        """The gate as a constraint of the score: one, or none."""
+        """The gate as a constraint of the score; empty if the policy has no gate."""
         threshold = self.threshold(inputs)
         if threshold is None:
             return ()
         return (Gate(self.xi(inputs), threshold, self.omega(inputs)),)
 
     def horizon(self, inputs: PolicyInput) -> float:
-        """Within how many evaluations, from this one on, a gain has to make up for a loss."""
+        """The number of evaluations in which a gain has to make up for a loss, from this one on."""
         return inputs.horizon.steps
 
     def xi(self, inputs: PolicyInput) -> float:
-        """The incumbent value that improvement is counted from."""
+        """xi, the incumbent value that an improvement is measured from."""
         return incumbent_value(inputs, "mean")
 
     def omega(self, inputs: PolicyInput) -> float:
@@ -137,18 +226,43 @@ class Policy:
         return inputs.posterior.omega
 
     def to_json(self) -> dict[str, Any]:
-        """The name and the settings."""
+        """The name and the settings, as JSON."""
         return {"name": self.name} | {f.name: getattr(self, f.name) for f in fields(self)}
 
 
 def incumbent_value(inputs: PolicyInput, kind: IncumbentKind, beta: float = 0.9) -> float:
-    """xi_n: eq. incum ("mean"), or the others of section 3.2 of the paper."""
+    """xi_n, the incumbent value that an improvement is measured from.
+
+    Args:
+        inputs: what the policy may use.
+        kind: "mean" is the best posterior mean at the points of the posterior, eq. incum.  The
+            others are alternatives of section 3.2 of the paper: "observation" is the best single
+            observation, "domain" is the best posterior mean of the whole space, and "quantile" is
+            the best lower quantile at the points of the posterior.
+        beta: the level of "quantile".
+
+    Example:
+        >>> import numpy as np
+        >>> from regretless.defaults import defaults_of
+        >>> from regretless.horizon import Horizon
+        >>> from regretless.kernels import SE
+        >>> from regretless.model import GP, Data, Hyper
+        >>> data = Data.of(x=np.array([[0.2], [0.8]]), y=np.array([1.0, -1.0]))
+        >>> posterior = GP.of(data, Hyper(SE((0.3,)), lam2=0.01, omega2=1.0))
+        >>> random, here = np.random.default_rng(0), np.array([0.2])
+        >>> highest = lambda b: (here, 1.0)
+        >>> inputs = PolicyInput(posterior, 2, Horizon(10), 1.0, 1.0, random, lambda: here, highest)
+        >>> incumbent_value(inputs, "observation")
+        1.0
+        >>> incumbent_value(inputs, "quantile") < incumbent_value(inputs, "mean") < 1.0
+        True
+    """
     if kind == "observation":
         return inputs.best_observation
     if kind == "domain":
         return inputs.highest(0.0)[1]
     mu, sigma = inputs.means
-    if kind == "mean":  # what is under way need not be sought again
+    if kind == "mean":  # an improvement has to beat the pending results as well
         return max(float(mu.max()), inputs.promised)
     from scipy.special import ndtri
 
@@ -156,6 +270,7 @@ def incumbent_value(inputs: PolicyInput, kind: IncumbentKind, beta: float = 0.9)
 
 
 def check_incumbent(kind: str, beta: float) -> None:
+    """Raise ConfigError unless both are valid arguments of `incumbent_value`."""
     if kind not in INCUMBENTS:
         raise ConfigError(f"incumbent: need one of {', '.join(INCUMBENTS)}, got {kind!r}")
     check_inside("beta", beta, "a quantile level")

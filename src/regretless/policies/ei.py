@@ -1,4 +1,4 @@
-"""Expected improvement and its relatives: EI, EIC, augmented EI, EI-Nguyen."""
+"""Expected improvement (EI) and its variants: EIC, augmented EI (AEI) and EI-Nguyen."""
 
 from __future__ import annotations
 
@@ -32,11 +32,24 @@ from regretless.theory import omega_n
 
 @dataclass(frozen=True)
 class EI(Policy):
-    """Expected improvement over an incumbent.
+    """Expected improvement over an incumbent value xi.
 
-    That is the best posterior mean at sampled points ("mean"), the best single observation
-    ("observation"), the best posterior mean anywhere ("domain"), or the best lower quantile at
-    sampled points ("quantile", level `beta`).
+    Args:
+        incumbent: what xi is: the best posterior mean at visited points ("mean"), the best single
+            observation ("observation"), the best posterior mean of the whole space ("domain"), or
+            the best lower quantile at visited points ("quantile").
+        beta: the level of "quantile", between 0 and 1.
+        merge: see `Policy`.
+
+    Raises:
+        ConfigError: a setting is unknown or out of range.
+
+    Example:
+        >>> import regretless as rl
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> optimizer = rl.Optimizer(space, budget=20, policy=rl.EI(incumbent="domain"))
+        >>> optimizer.policy.incumbent
+        'domain'
     """
 
     name: ClassVar[str] = "ei"
@@ -64,15 +77,33 @@ class EI(Policy):
 class EIC(EI):
     """Expected improvement-cost, Algorithm 1 of the paper.
 
-    The best EI among the points whose EI is at least their evaluation cost (eq. evacost): the
-    expected loss, spread over the evaluations that remain.  In terms of z = (mu - xi)/s that is
-    z >= t_m, one number (see `improvement.gate`).  The incumbent always passes (z = 0), so when
-    nothing else is worth its cost it is sampled again.
+    It takes the point with the largest EI among those whose EI is at least their evaluation cost
+    (eq. evacost).  The evaluation cost is the expected loss, divided by the number m of evaluations
+    that remain.  With z = (mu - xi)/s, this condition is z >= t_m (see `improvement.gate`).  The
+    incumbent has z = 0 and always meets it.  So the incumbent is tried again if no other point is
+    worth its cost.
 
-    `gate=False, merge=False` is plain EI.  `payback` p spreads the loss over 1 + p (m - 1)
-    evaluations, not over all m that remain (see `IDS`).  `omega_scale` c replaces the fitted omega
-    by the schedule of eq. omgn, c sqrt(gamma_n + 1 + log(1/delta)), with the information I_n of the
-    data so far for gamma_n, or with `gamma` = (gamma_0, gamma_1, ...) as far as it is given.
+    Args:
+        incumbent: see `EI`.
+        beta: see `EI`.
+        gate: whether to keep the condition; `gate=False, merge=False` is plain EI.
+        omega_scale: c of the schedule c sqrt(gamma_n + 1 + log(1/delta)), eq. omgn, which replaces
+            the fitted omega; None for the fitted omega.
+        delta: the probability in this schedule.
+        gamma: gamma_0, gamma_1, ... of this schedule.  Where it ends, the information I_n of the
+            data takes its place.
+        payback: the loss is divided by 1 + payback (m - 1) instead of m, from 0 to 1 (see `IDS`).
+        merge: see `Policy`.
+
+    Raises:
+        ConfigError: a setting is out of range, or there is a `gamma` but no `omega_scale`.
+
+    Example:
+        >>> import regretless as rl
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> optimizer = rl.Optimizer(space, budget=20, policy=rl.EIC(payback=0.5))
+        >>> optimizer.policy.payback
+        0.5
     """
 
     name: ClassVar[str] = "eic"
@@ -93,8 +124,8 @@ class EIC(EI):
         ):
             raise ConfigError(f"gamma: need a list of numbers >= 0, got {self.gamma!r}")
         if self.gamma and self.omega_scale is None:
-            raise ConfigError("gamma: has no use without omega_scale, which was not given")
-        object.__setattr__(self, "gamma", plain(tuple(self.gamma)))  # a list, when read from JSON
+            raise ConfigError("gamma: needs omega_scale, which was not given")
+        object.__setattr__(self, "gamma", plain(tuple(self.gamma)))  # JSON has lists, not tuples
         check_inside("delta", self.delta, "a probability")
         check_share("payback", self.payback)
 
@@ -109,17 +140,31 @@ class EIC(EI):
             return inputs.posterior.omega
         if inputs.horizon.asked < len(self.gamma):
             gamma = self.gamma[inputs.horizon.asked]
-        else:  # past a schedule's end omega_n must go on growing
+        else:  # omega_n must not become smaller at the end of the schedule
             gamma = max((inputs.posterior.information, *self.gamma[-1:]))
         return omega_n(gamma, self.omega_scale, self.delta)
 
 
 @dataclass(frozen=True)
 class AEI(EI):
-    """Augmented EI (Huang 2006): EI, discounted where the noise would hide what is to be learnt.
+    """Augmented EI (Huang 2006): EI times a factor that is small where noise is large next to s.
 
-    factor "printed": sigma / sqrt(sigma^2 + lam^2), as section 3.2 of the paper has it;
-    factor "huang": 1 - lam / sqrt(sigma^2 + lam^2), as Huang et al. have it.
+    Args:
+        incumbent: see `EI`.
+        beta: see `EI`.
+        factor: "huang" is 1 - lam / sqrt(sigma^2 + lam^2), by Huang et al.; "printed" is
+            sigma / sqrt(sigma^2 + lam^2), as section 3.2 of the paper has it.
+        merge: see `Policy`.
+
+    Raises:
+        ConfigError: a setting is unknown or out of range.
+
+    Example:
+        >>> import regretless as rl
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> optimizer = rl.Optimizer(space, budget=20, policy=rl.AEI(factor="printed"))
+        >>> optimizer.policy.factor
+        'printed'
     """
 
     name: ClassVar[str] = "aei"
@@ -147,10 +192,25 @@ class AEI(EI):
 
 @dataclass(frozen=True)
 class EINguyen(EI):
-    """EI that stops exploring (Nguyen 2017).
+    """EI with a stopping rule (Nguyen 2017).
 
-    Where the largest EI is below kappa (in the units of the observations), the point with the
-    largest sample mean is taken instead.
+    If the largest EI is below kappa, it takes the visited point with the largest sample mean.
+
+    Args:
+        incumbent: see `EI`.
+        beta: see `EI`.
+        kappa: the threshold, in the user's units; 0 for plain EI.
+        merge: see `Policy`.
+
+    Raises:
+        ConfigError: a setting is unknown or out of range.
+
+    Example:
+        >>> import regretless as rl
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> optimizer = rl.Optimizer(space, budget=20, policy=rl.EINguyen(kappa=0.01))
+        >>> optimizer.policy.kappa
+        0.01
     """
 
     name: ClassVar[str] = "ei-nguyen"

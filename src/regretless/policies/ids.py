@@ -1,4 +1,4 @@
-"""Information-directed sampling within EIC's gate: the default policy."""
+"""Information-directed sampling (IDS) within EIC's gate: the default policy."""
 
 from __future__ import annotations
 
@@ -15,31 +15,44 @@ from regretless.improvement import gate
 from regretless.policies.base import Policy, PolicyInput
 from regretless.policies.scores import PosteriorScore, Score
 
-_NO_VARIANCE = 1e-12  # a variance, or a rest of it, that counts as none
+_NO_VARIANCE = 1e-12  # relative variances below this count as zero
 
 
 @dataclass(frozen=True)
 class IDS(Policy):
-    """Information-directed sampling within EIC's gate, its confidence set by what budget remains.
+    """Information-directed sampling (Kirschner and Krause 2018) within EIC's gate.
 
-    It minimises (worst-case regret)^2 / information gain, that is
-    (max U - (mu - b s))^2 / log(1 + s^2 / r^2), with U = mu + b s (Kirschner and Krause 2018).
-    r is the noise, but at least a third of the signal.  With less, one look would tell everything
-    about its point, near or far, and the search would move in small steps.
-    Their b grows with n.  Here b = |t|, where t is EIC's gate.  mu + |t| s is the least value of an
-    incumbent at which x is no longer worth its cost, so it is the best that x may still turn out to
-    be.  The gate excludes points whose information can't pay for itself any more.
+    It minimises (worst-case regret)^2 / information gain:
+        (max U - (mu - b s))^2 / log(1 + s^2 / r^2), with U = mu + b s.
 
-    EIC counts an improvement in every step to come, as if nothing else were ever found.  But what
-    is found now is soon surpassed, or would have been found anyway.  So here, and for the gate, an
-    improvement has to pay within 1 + `payback` (m - 1) of the m evaluations that remain.  By
-    default that is 0.3, but 1 where the space has choices without an order: nothing leads from one
-    of these to the next, so what is not looked at is never found.
+    The width b grows with n in their work.  Here b = |t|, where t is EIC's gate.  x is worth its
+    cost as long as the incumbent value is below mu + |t| s, so U is an optimistic estimate of f
+    that suits the remaining budget.  The gate excludes points whose information comes too late to
+    pay for itself.
 
-    For the same reason information counts there only if it is on f at the point where most can be
-    hoped for, argmax U (`directed`; Kirschner and Krause have it, too).  Otherwise there is always
-    more to be learnt about the hill that was found first, and cheaply, while the gate closes on the
-    other choices.
+    r is the sd of the noise, but at least 0.3 omega.  With a smaller r, one observation would tell
+    everything about its point, and the policy would move in small steps.
+
+    Args:
+        payback: an improvement has to pay within 1 + payback (m - 1) of the m evaluations that
+            remain, from 0 to 1.  EIC counts all m, as if nothing better were found later.  But most
+            improvements are soon surpassed.  None for the default: 0.3, or 1 if some parameter has
+            choices without an order, because one choice tells little about the others.
+        directed: whether only information on f at argmax U counts.  Otherwise the policy may go on
+            to learn about the first hill that it found, which is cheap, until the gate excludes the
+            other choices.  None for the default: True if some parameter has choices without an
+            order.
+        merge: see `Policy`.
+
+    Raises:
+        ConfigError: a setting is out of range.
+
+    Example:
+        >>> import regretless as rl
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> optimizer = rl.Optimizer(space, budget=20, policy=rl.IDS(payback=1.0))
+        >>> optimizer.policy.payback
+        1.0
     """
 
     name: ClassVar[str] = "ids"
@@ -67,7 +80,7 @@ class IDS(Policy):
         b = -self.threshold(inputs)
         hoped_for, top = inputs.highest(b)
         noise2 = max(posterior.noise_sd**2, rules.resolution * posterior.omega**2)
-        least = 1e-9 * posterior.omega  # where the highest point itself is looked at
+        least = 1e-9 * posterior.omega  # a lower bound of the regret, for its logarithm
         learnt: Callable[..., tuple[Array, ...]] = partial(_log_learnt, noise2=noise2)
         shared = None
         usual = inputs.choices and rules.directed_with_choices
@@ -87,7 +100,7 @@ class IDS(Policy):
 
 
 def _log_learnt(s: Array, noise2: float) -> tuple[Array, Array]:
-    """log I for the information I = log(1 + s^2/r^2) on f(x) in a look there, and its slope."""
+    """log I and its slope in s, for the information I = log(1 + s^2/r^2) of an observation."""
     learnt = np.log1p(s * s / noise2)
     return np.log(learnt), 2.0 * s / ((noise2 + s * s) * learnt)
 
@@ -95,10 +108,11 @@ def _log_learnt(s: Array, noise2: float) -> tuple[Array, Array]:
 def _log_learnt_of(
     s: Array, covariance: Array, variance: float, noise2: float
 ) -> tuple[Array, Array, Array]:
-    """log I for what a look at x tells of f at another point, and its slopes in s and covariance.
+    """log I and its slopes in s and covariance, for the information I on f at another point.
 
-    I = -log(1 - rho^2) for the correlation rho of the outcome with f there, of which are given its
-    covariance with f(x) and its variance.  At the other point itself that is log(1 + s^2/r^2).
+    I = -log(1 - rho^2), where rho is the correlation of an observation at x and f at the other
+    point.  `covariance` is the covariance of f(x) and f at the other point, and `variance` is the
+    variance of f at the other point.  If both points are the same, I = log(1 + s^2/r^2).
     """
     both = max(variance, _NO_VARIANCE * noise2) * (noise2 + s * s)
     rho2 = np.minimum(covariance * covariance / both, 1.0 - _NO_VARIANCE)

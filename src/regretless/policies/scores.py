@@ -1,6 +1,6 @@
-"""Scores: what a search maximises, and the constraints that it keeps.
+"""Scores: functions that the search maximises, and the constraints on where it may go.
 
-Everything here maximises on the unit cube, in the units of the model.
+All values are in the units of the model, on the unit cube, and larger is better.
 """
 
 from __future__ import annotations
@@ -18,73 +18,132 @@ from regretless._internal.arrays import Array
 from regretless.improvement import log_h_and_slope
 from regretless.model import Posterior, SamplePath, Shared
 
-STEEP = 100.0  # what a unit of slack is worth that is missing
-FEASIBLE = -1e-9  # slack that rounding may take from a point on the edge of the feasible set
+STEEP = 100.0  # penalty of an infeasible point, for each unit of slack that it lacks
+FEASIBLE = -1e-9  # a point is feasible from this slack on: rounding may make 0 negative
 
-Rows = slice | NDArray[np.intp]  # of the points of the data
+Rows = slice | NDArray[np.intp]  # rows of the points of a posterior
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Where a search begins: points of the data, and others.
+    """The points at which a search begins: visited points, and new ones.
 
-    All searches of a decision begin at the same ones, so the posterior there is worked out once.
+    All searches of a decision begin at the same points, so the posterior there is computed once.
+
+    Args:
+        posterior: the posterior of f.
+        others: new points, of shape (q, d).
+        complete: whether the candidates are all points of the space.
+        rows: the points of the posterior that may be tried again.
+
+    Example:
+        >>> import numpy as np
+        >>> from regretless.kernels import SE
+        >>> from regretless.model import GP, Data, Hyper
+        >>> data = Data.of(x=np.array([[0.2], [0.8]]), y=np.array([1.0, -1.0]))
+        >>> posterior = GP.of(data, Hyper(SE((0.3,)), lam2=0.01, omega2=1.0))
+        >>> candidates = Candidates(posterior, others=np.array([[0.5]]))
+        >>> candidates.predicted.x.tolist()
+        [[0.2], [0.8], [0.5]]
     """
 
     posterior: Posterior
     others: Array
-    complete: bool = False  # whether there are no more points in the space
-    rows: Rows = field(default_factory=lambda: slice(None))  # of the data: may be tried again
+    complete: bool = False
+    rows: Rows = field(default_factory=lambda: slice(None))
 
     @property
     def sampled(self) -> Array:
+        """The visited points."""
         return np.asarray(self.posterior.points[self.rows])
 
     @cached_property
     def predicted(self) -> Predicted:
-        """At the points of the data first."""
+        """The posterior at the visited points, followed by that at the others."""
         known, new = self.posterior.at_data, self.posterior.predict(self.others)
         mu, sigma = (np.append(old[self.rows], more) for old, more in zip(known, new, strict=True))
         return Predicted(np.vstack([self.sampled, self.others]), mu, sigma)
 
 
 class Predicted(NamedTuple):
-    """The posterior at the rows of x: what a constraint may look at."""
+    """The posterior at some points, which a constraint may use.
+
+    Attributes:
+        x: the points, of shape (q, d).
+        mu: the posterior mean at each point.
+        sigma: the posterior sd at each point, in units of omega.
+
+    Example:
+        >>> import numpy as np
+        >>> Predicted(x=np.array([[0.5]]), mu=np.array([1.0]), sigma=np.array([0.2])).mu.tolist()
+        [1.0]
+    """
 
     x: Array
     mu: Array
-    sigma: Array  # in units of omega
+    sigma: Array
 
 
 class Constraint(ABC):
-    """A smooth limit on where a search may go: a point is allowed where its slack is not negative.
+    """A smooth limit on where a search may go: a point is feasible if its slack is not negative.
 
-    The gate of EIC is one.  A limit on another outcome, with a posterior of its own, or on x itself
-    is another.  The slack should be of the order of 1 where a point is clearly allowed; `unit` says
-    how much one unit of it is in the units that `slopes` speaks of.
+    EIC's gate is a constraint.  Others may limit x itself, or another outcome that has its own
+    posterior.  The slack should be about 1 at points that are clearly feasible.  `slopes` are those
+    of `unit` times the slack.
+
+    Example:
+        >>> import numpy as np
+        >>> from regretless.policies import Constraint, Predicted
+        >>> class Left(Constraint):  # keeps the first coordinate below 0.7
+        ...     def slack(self, at):
+        ...         return 0.7 - at.x[:, 0]
+        ...
+        ...     def slopes(self, at):
+        ...         return 0.0, 0.0, np.full_like(at.x, -1.0)
+        >>> at = Predicted(x=np.array([[0.2], [0.9]]), mu=np.zeros(2), sigma=np.ones(2))
+        >>> (Left().slack(at) >= 0).tolist()
+        [True, False]
     """
 
     unit: float = 1.0
 
     @abstractmethod
     def slack(self, at: Predicted) -> Array:
-        """At least 0 where a point is allowed."""
+        """The slack of each point; at least 0 if the point is feasible."""
 
     @abstractmethod
     def slopes(self, at: Predicted) -> tuple[Array | float, Array | float, Array | None]:
-        """The slopes of slack times unit in mu, in s = omega sigma and, (q, d) or None, in x."""
+        """The slopes of `unit` times the slack.
+
+        Returns:
+            The slopes in mu, in s = omega sigma and in x.  The last one has the shape (q, d), or is
+            None if the slack does not depend on x directly.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class Gate(Constraint):
-    """EIC's gate: z >= threshold for z = (mu - xi) / s."""
+    """EIC's gate: z >= threshold, for z = (mu - xi) / s and s = omega sigma.
+
+    Args:
+        xi: the incumbent value.
+        threshold: t_m, see `improvement.gate`.
+        unit: omega.
+
+    Example:
+        >>> import numpy as np
+        >>> gate = Gate(xi=1.0, threshold=-2.0, unit=1.0)
+        >>> at = Predicted(x=np.zeros((2, 1)), mu=np.array([0.5, -3.0]), sigma=np.ones(2))
+        >>> (gate.slack(at) >= 0).tolist()
+        [True, False]
+    """
 
     xi: float
     threshold: float
-    unit: float  # omega
+    unit: float
 
     def slack(self, at: Predicted) -> Array:
-        """mu - t s - xi in units of omega: z - t times sigma, of its sign and without its poles."""
+        """(mu - xi) / omega - t sigma: it has the sign of z - t, and no pole at sigma = 0."""
         return np.asarray((at.mu - self.xi) / self.unit - self.threshold * at.sigma)
 
     def slopes(self, at: Predicted) -> tuple[Array | float, Array | float, Array | None]:
@@ -93,7 +152,22 @@ class Gate(Constraint):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Score(ABC):
-    """A function to maximise over the unit cube, within constraints."""
+    """The base class of functions that the search maximises over the unit cube.
+
+    Args:
+        constraints: limits on where the search may go.
+
+    Example:
+        >>> import numpy as np
+        >>> from regretless.kernels import SE
+        >>> from regretless.model import GP, Data, Hyper
+        >>> data = Data.of(x=np.array([[0.2], [0.8]]), y=np.array([1.0, -1.0]))
+        >>> posterior = GP.of(data, Hyper(SE((0.3,)), lam2=0.01, omega2=1.0))
+        >>> score = upper_score(posterior, width=0.0).within(Gate(0.0, -1.0, unit=1.0))
+        >>> value, slack = score(np.array([[0.2], [0.8]]))
+        >>> bool(value[0] > value[1]), (slack >= 0).tolist()
+        (True, [True, False])
+    """
 
     constraints: tuple[Constraint, ...] = ()
 
@@ -104,35 +178,36 @@ class Score(ABC):
     @property
     @abstractmethod
     def width(self) -> int:
-        """How many terms a value sums over: the search tries fewer points where each costs more."""
+        """The number of terms in the sum that gives a value.  If it is large, the search tries
+        fewer points."""
 
     @abstractmethod
     def scales(self, dim: int) -> Array:
-        """Per column, the distance over which the score changes: what a step is measured by."""
+        """For each column, the distance over which the score changes: the unit of a step."""
 
     @abstractmethod
     def __call__(self, x: Array) -> tuple[Array, Array]:
-        """Values and slacks at the rows of x."""
+        """The values at the rows of x, and the smallest slack of all constraints there."""
 
     @abstractmethod
     def at_rows(self, rows: Rows) -> tuple[Array, Array]:
-        """Values and slacks at rows of the data, which are known to the posterior."""
+        """Values and slacks at these points of the posterior, which are cheaper than others."""
 
     def over(self, candidates: Candidates) -> tuple[Array, Array]:
-        """Values and slacks at the candidates, at the points of the data first."""
+        """Values and slacks at the candidates: the visited points, followed by the others."""
         known, new = self.at_rows(candidates.rows), self(candidates.others)
         return np.append(known[0], new[0]), np.append(known[1], new[1])
 
     @abstractmethod
     def ascend(self, x: Array, barrier: float) -> tuple[Array, Array]:
-        """Value + barrier * log(slack) for each constraint, and its gradient.
+        """value + barrier * log(slack), summed over the constraints, and its gradient.
 
-        Where slack is below barrier / STEEP the logarithm goes on as its tangent, of slope STEEP:
-        the search may start outside and is led in.
+        Below slack = barrier / STEEP, the tangent of slope STEEP replaces the logarithm.  So a
+        search may start at an infeasible point, and moves into the feasible set.
         """
 
     def _slack(self, at: Predicted) -> Array:
-        """The least slack of all constraints."""
+        """The smallest slack of all constraints; infinite if there are none."""
         if not self.constraints:
             return np.full(len(at.mu), np.inf)
         slack = self.constraints[0].slack(at)
@@ -143,10 +218,29 @@ class Score(ABC):
 
 @dataclass(frozen=True, eq=False)
 class PosteriorScore(Score):
-    """A score that depends on x through the posterior N(mu, s^2), s = omega sigma.
+    """A score that depends on x through the posterior N(mu, s^2), with s = omega sigma.
 
-    `utility(mu, s)` returns the value and its slopes in mu and s.  Where `shared` is given, the
-    utility is also told the covariance of f(x) with f at that point, and returns its slope in it.
+    Args:
+        posterior: the posterior of f.
+        omega: the factor of sigma.
+        utility: a function of mu and s that returns the value and its slopes in mu and s.  With
+            `shared`, its third argument is the covariance of f(x) and f at the shared point, and it
+            also returns its slope in the covariance.
+        shared: the covariance with f at one point, see `Posterior.shared`.
+        constraints: limits on where the search may go.
+
+    Example:
+        >>> import numpy as np
+        >>> from regretless.kernels import SE
+        >>> from regretless.model import GP, Data, Hyper
+        >>> data = Data.of(x=np.array([[0.2], [0.8]]), y=np.array([1.0, -1.0]))
+        >>> posterior = GP.of(data, Hyper(SE((0.3,)), lam2=0.01, omega2=1.0))
+        >>> def mean(mu, s):
+        ...     return mu, np.ones_like(mu), np.zeros_like(s)
+        >>> score = PosteriorScore(posterior, posterior.omega, mean)
+        >>> value, slack = score(np.array([[0.2], [0.8]]))
+        >>> bool(value[0] > value[1]), slack.tolist()
+        (True, [inf, inf])
     """
 
     posterior: Posterior
@@ -204,9 +298,23 @@ class PosteriorScore(Score):
 
 @dataclass(frozen=True, eq=False)
 class PathScore(Score):
-    """A sampled function, to be maximised as it is.
+    """The values of a function that was drawn from the posterior, for Thompson sampling.
 
-    `posterior` is asked for where constraints are given, which the path itself can't tell.
+    Args:
+        path: the function.
+        posterior: the posterior, which the constraints use.
+        constraints: limits on where the search may go.
+
+    Example:
+        >>> import numpy as np
+        >>> from regretless.kernels import SE
+        >>> from regretless.model import GP, Data, Hyper
+        >>> data = Data.of(x=np.array([[0.2], [0.8]]), y=np.array([1.0, -1.0]))
+        >>> posterior = GP.of(data, Hyper(SE((0.3,)), lam2=0.01, omega2=1.0))
+        >>> path = posterior.sample_path(np.random.default_rng(0))
+        >>> value, slack = PathScore(path, posterior)(np.array([[0.2], [0.8]]))
+        >>> bool(value[0] > value[1])
+        True
     """
 
     path: SamplePath
@@ -246,7 +354,7 @@ class PathScore(Score):
 
 
 class _Lean(NamedTuple):
-    """A score's value with a barrier, and what that adds to its slopes in mu, s and x."""
+    """A score with the barrier of a constraint, and the slopes of the barrier in mu, s and x."""
 
     value: Array
     d_mu: Array
@@ -268,14 +376,30 @@ def _lean(value: Array, constraint: Constraint, at: Predicted, barrier: float) -
 
 
 def log_ei(mu: Array, s: Array, xi: float) -> tuple[Array, Array, Array]:
-    """log alpha_n (eq. EIacq) = log s + log h(z), and its slopes in mu and s."""
+    """log EI, that is log alpha_n (eq. EIacq) = log s + log h(z), and its slopes in mu and s."""
     z = (mu - xi) / s
     value, slope = log_h_and_slope(z)
     return np.log(s) + value, slope / s, (1.0 - z * slope) / s
 
 
 def upper_score(posterior: Posterior, width: float) -> Score:
-    """mu + width s: an upper confidence bound, or the posterior mean itself."""
+    """The score mu + width s, an upper confidence bound.
+
+    Args:
+        posterior: the posterior of f.
+        width: the number of posterior sds; 0 for the posterior mean.
+
+    Example:
+        >>> import numpy as np
+        >>> from regretless.kernels import SE
+        >>> from regretless.model import GP, Data, Hyper
+        >>> data = Data.of(x=np.array([[0.2], [0.8]]), y=np.array([1.0, -1.0]))
+        >>> posterior = GP.of(data, Hyper(SE((0.3,)), lam2=0.01, omega2=1.0))
+        >>> x = np.array([[0.5]])
+        >>> (mean, _), (upper, _) = upper_score(posterior, 0.0)(x), upper_score(posterior, 2.0)(x)
+        >>> bool(upper[0] > mean[0])
+        True
+    """
 
     def utility(mu: Array, s: Array) -> tuple[Array, Array, Array]:
         return mu + width * s, np.ones_like(mu), np.full_like(s, width)

@@ -1,4 +1,4 @@
-"""Policies without a model of their own: what everything else has to beat."""
+"""Simple policies as baselines: random search, and explore then commit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,18 @@ from regretless.policies.base import Policy, PolicyInput
 
 @dataclass(frozen=True)
 class Random(Policy):
-    """Uniform over the space: what everything else has to beat."""
+    """Random search: points drawn uniformly from the space, as a baseline.
+
+    Args:
+        merge: has no effect here.
+
+    Example:
+        >>> import regretless as rl
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> optimizer = rl.Optimizer(space, budget=20, policy=rl.Random())
+        >>> 0.0 <= optimizer.ask().params["x"] <= 1.0
+        True
+    """
 
     name: ClassVar[str] = "random"
 
@@ -22,9 +33,24 @@ class Random(Policy):
 
 @dataclass(frozen=True)
 class ExploreThenCommit(Policy):
-    """Random for a first share of the budget, then always the tried point of the best mean.
+    """Random points for a share of the budget, and then the visited point with the best mean.
 
-    That is the best posterior mean at that time: what is served goes on telling about itself.
+    That is the best posterior mean at the time of each decision, so the point may change when new
+    results are told.
+
+    Args:
+        explore: the share of the budget for random points, from 0 to 1.
+        merge: has no effect here.
+
+    Raises:
+        ConfigError: `explore` is not from 0 to 1.
+
+    Example:
+        >>> import regretless as rl
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> optimizer = rl.Optimizer(space, budget=20, policy=rl.ExploreThenCommit(explore=0.3))
+        >>> optimizer.policy.explore
+        0.3
     """
 
     name: ClassVar[str] = "explore-then-commit"

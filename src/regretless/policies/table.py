@@ -1,4 +1,4 @@
-"""The policies by name."""
+"""The library's policies by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,21 @@ POLICIES: dict[str, type[Policy]] = {
 
 
 def make_policy(policy: str | Policy | dict[str, Any]) -> Policy:
-    """A policy from its name, from the JSON of one, or as it is."""
+    """A policy from its name or its JSON.
+
+    Args:
+        policy: a name such as "ids", a dict that `Policy.to_json` returned, or a policy.
+
+    Returns:
+        The policy; a policy that is given is returned unchanged.
+
+    Raises:
+        ConfigError: no policy has this name, or a setting is unknown or out of range.
+
+    Example:
+        >>> make_policy({"name": "gp-ucb", "beta": 4.0}).beta
+        4.0
+    """
     if isinstance(policy, Policy):
         return policy
     options = dict(policy) if isinstance(policy, dict) else {"name": policy}

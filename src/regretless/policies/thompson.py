@@ -1,4 +1,4 @@
-"""Thompson sampling."""
+"""Thompson sampling (GP-TS)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,31 @@ from regretless.theory import beta_n
 
 @dataclass(frozen=True)
 class GPTS(Policy):
-    """Thompson sampling: the maximum of one function drawn from the posterior.
+    """Thompson sampling: draw a function from the posterior and take its maximum.
 
-    `scale` None draws from the fitted posterior; a number multiplies its sd; "chowdhury-gopalan"
-    uses their v_n = B + R sqrt(2 (I_n + 1 + log(2/delta))) with the information I_n of the data so
-    far.
+    Args:
+        scale: a factor of the posterior sd; None for 1.  "chowdhury-gopalan" is their
+            v_n = B + R sqrt(2 (I_n + 1 + log(2/delta))), with the information I_n of the data.
+        delta: the probability in v_n.
+        bound: B in v_n, the norm of f in its RKHS, in units of omega.
+        features: the number of random features of a draw; more are more accurate and slower.
+        merge: see `Policy`.
+
+    Raises:
+        ConfigError: a setting is unknown or out of range.
+
+    Example:
+        >>> import regretless as rl
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> optimizer = rl.Optimizer(space, budget=20, policy=rl.GPTS(scale=2.0))
+        >>> optimizer.policy.scale
+        2.0
     """
 
     name: ClassVar[str] = "gp-ts"
     scale: float | str | None = None
     delta: float = 0.1
-    bound: float = 1.0  # B, in units of omega
+    bound: float = 1.0
     features: int = 1024
 
     def __post_init__(self) -> None:
@@ -41,8 +55,8 @@ class GPTS(Policy):
         whole("features", self.features, least=1)
 
     def width(self, inputs: PolicyInput) -> float:
-        """By what the posterior sd is multiplied."""
-        if isinstance(self.scale, str):  # R / lam = 1, as for GP-UCB
+        """The factor of the posterior sd."""
+        if isinstance(self.scale, str):  # R = 1, as for GP-UCB
             return beta_n(inputs.posterior.information, self.bound, 1.0, self.delta / 2)
         return self.scale or 1.0
 

@@ -1,4 +1,4 @@
-"""The search for the best feasible point of a score."""
+"""The search for the feasible point with the largest score."""
 
 from regretless.search.best_point import maximise
 from regretless.search.merge import same_point

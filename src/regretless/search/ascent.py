@@ -1,6 +1,6 @@
-"""The best candidates climb together: one vectorised quasi-Newton ascent.
+"""Gradient ascent from several candidates at once (vectorised BFGS), with a logarithmic barrier.
 
-They are led into the feasible set and kept inside by a logarithmic barrier.
+The barrier moves infeasible candidates into the feasible set, and keeps the others inside.
 """
 
 from __future__ import annotations
@@ -16,12 +16,19 @@ from regretless.policies import Score
 from regretless.search.pool import Pool, best_apart
 from regretless.search.slice import Domain
 
-# How many climb, the strength of the barrier, and the iterations, stage by stage.
+# Each stage: the number of points that climb, the strength of the barrier, and the iterations.
 Stages: TypeAlias = tuple[tuple[int, float, int], ...]
 
 
 def climb(pool: Pool, space: Domain, movable: NDArray[np.bool_], stages: Stages) -> None:
-    """Adds to the pool where the best of it end: after each stage the best climb on."""
+    """Climb from the best points of the pool, and add the results of each stage to the pool.
+
+    Args:
+        pool: the scored candidates.
+        space: the space to search.
+        movable: the columns that may change.
+        stages: see `Stages`.  Each stage continues with the best points of the last one.
+    """
     rules = pool.rules
     ascent = _Ascent(pool.score, pool.best(stages[0][0]), movable, rules)
     tops = []
@@ -34,9 +41,9 @@ def climb(pool: Pool, space: Domain, movable: NDArray[np.bool_], stages: Stages)
 
 
 class _Ascent:
-    """Projected BFGS ascent of all rows at once; each keeps its own curvature and step.
+    """Projected BFGS ascent of all rows at once.  Each row has its own step size and curvature.
 
-    `inverse` is what is known of a row's inverse Hessian: all zero while that is nothing.
+    `inverse` is the estimate of a row's inverse Hessian, all zero before the first update.
     """
 
     def __init__(
@@ -51,10 +58,12 @@ class _Ascent:
         self.scales = np.clip(score.scales(dim), *rules.believed_scales)
 
     def keep(self, rows: NDArray[np.intp]) -> None:
+        """Go on with these rows only."""
         self.x, self.value, self.step = self.x[rows], self.value[rows], self.step[rows]
         self.inverse, self.fresh = self.inverse[rows], self.fresh[rows]
 
     def climb(self, barrier: float, iterations: int) -> None:
+        """Move all rows uphill, for at most so many iterations."""
         value, slope = self._look(self.x, barrier)
         for _ in range(iterations):
             x = self.x
@@ -82,9 +91,9 @@ class _Ascent:
         return value, slope * self.movable
 
     def _direction(self, free: Array) -> Array:
-        """Newton's step where it is known to lead uphill, a short one along the slope elsewhere."""
+        """The quasi-Newton step if it leads uphill; otherwise a short step along the gradient."""
         newton = (self.inverse @ free[:, :, None])[:, :, 0]
-        newton *= free != 0.0  # at a bound
+        newton *= free != 0.0  # columns at a bound must not move
         uphill = _dot(newton, free) > 0.0
         if uphill.all():
             return newton
@@ -93,7 +102,7 @@ class _Ascent:
         return np.where(uphill[:, None], newton, scaled * self.scales * length[:, None])
 
     def _learn(self, s: Array, y: Array) -> None:
-        """The update from steps s and the fall y of the slope: none for rows where y is zero."""
+        """The BFGS update from steps s and gradient decreases y; rows with y = 0 stay the same."""
         along = _dot(s, y)
         good = along > 1e-10 * np.sqrt(_dot(y, y) * _dot(s, s) + 1e-300)
         rho = np.divide(1.0, along, out=np.zeros_like(along), where=good)

@@ -1,9 +1,11 @@
-"""The best feasible point of a score: candidates, and the best few of them refined by gradients.
+"""Maximise a score over its feasible set.
 
-Small finite spaces are enumerated.  Otherwise: points spread over the cube, every sampled point and
-some around the best of these are scored; the best of different places climb together in one
-vectorised quasi-Newton ascent, led into the feasible set and kept inside by a logarithmic barrier;
-discrete columns then move from level to level.
+A small finite space is searched completely.  In other spaces, the search has three steps:
+
+1. score points all over the cube, all visited points, and points near the best visited ones;
+2. climb from the best points of different regions by gradient ascent, with a logarithmic barrier at
+   the edge of the feasible set;
+3. move discrete columns from level to level.
 """
 
 from __future__ import annotations
@@ -26,16 +28,26 @@ def maximise(
     rules: SearchRules,
     brief: bool = False,
 ) -> Found:
-    """argmax of the score over its feasible set, from these candidates on.
+    """Find the point with the largest score in the feasible set.
 
-    `brief` is for a score of few hills, of which only the height is asked for.
+    Args:
+        score: the function to maximise, with its constraints.
+        space: the space to search, perhaps with some columns fixed.
+        begin: the points at which the search begins.
+        rng: the source of randomness.
+        brief: whether to search with less effort, if the score has few maxima and only the largest
+            value matters.
+        rules: the size of the search.
+
+    Returns:
+        The best point that was found.
     """
     pool = Pool(score, begin, rules)
     if not begin.complete:
         sampled = len(begin.sampled)
         if not brief and sampled:
             pool.add(around(pool.best_sampled(sampled), score, space, rng, rules))
-        if space.ordered.any():  # the score has slopes between ordered levels, too
+        if space.ordered.any():  # scores also have gradients between the levels of ordered columns
             climb(pool, space, space.ordered, rules.brief_stages if brief else rules.stages)
         if space.discrete.any():
             hop(pool, space, rng)

@@ -1,4 +1,4 @@
-"""Moves between the levels of discrete columns."""
+"""Local search over the levels of discrete columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from regretless.search.slice import Domain
 
 
 def hop(pool: Pool, space: Domain, rng: Generator) -> None:
-    """A few columns drawn anew, then moves to neighbours until none is better."""
+    """Redraw some discrete columns of the best points, then move to neighbours until none is
+    better."""
     rules = pool.rules
     centers = pool.best(rules.centers)
     centers = centers[rng.integers(len(centers), size=rules.jumps)]

@@ -1,4 +1,4 @@
-"""When a new point counts as one that was tried already."""
+"""The rule by which a new point counts as one that was visited before."""
 
 from __future__ import annotations
 
@@ -18,15 +18,26 @@ def same_point(
     steps: int,
     rules: MergeRules,
 ) -> int | None:
-    """The best feasible one of the sampled rows that the posterior can't tell from x, or None.
+    """The best visited point that the posterior can't tell from x.
 
-    Two points count as the same when the difference f(x) - f(x_i) that the posterior expects,
-    sqrt(mean^2 + variance), is below noise_sd / sqrt(steps): the standard error that all
-    evaluations which a gain pays for could reach together.  A smaller difference can't be found
-    out in time, so another look at x_i is worth as much as one at x, and it keeps the model small.
+    Two points count as the same if the root mean square of f(x) - f(x_i), sqrt(mean^2 + variance)
+    by the posterior, is at most noise_sd / sqrt(steps).  That is the standard error of the mean of
+    `steps` evaluations, so the remaining evaluations can't detect a smaller difference.  Another
+    evaluation at x_i is then worth as much as one at x, and keeps the model small.
 
-    Only close points are looked at, no column further apart than 5 % of its range: a model that has
-    seen nothing but noise yet can't tell any two points apart, and must go on looking around.
+    Only close points are compared: they differ in each column by at most `rules.close` of its
+    range.  A model that has only seen noise can't tell any two points apart, and has to go on
+    exploring.
+
+    Args:
+        score: the score that x maximises, with its constraints.
+        begin: the candidates of the search, with the posterior and the visited points.
+        x: the new point.
+        steps: the number of evaluations that remain.
+        rules: the constants.
+
+    Returns:
+        The row of the feasible visited point with the best score; None if there is none.
     """
     posterior = begin.posterior
     near = np.flatnonzero(np.abs(begin.sampled - x).max(axis=1, initial=0.0) <= rules.close)

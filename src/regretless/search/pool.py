@@ -1,4 +1,4 @@
-"""Candidates over the cube and around the best points, and the pool of those that were scored."""
+"""The candidates of a search: points all over the cube and near the best points, with scores."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from regretless.search.slice import Domain, Slice, rows_in
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The best feasible point; `row` is its place among the points of the data, if it is one."""
+    """The result of a search."""
 
     x: Array
-    value: float
-    row: int | None
-    feasible: bool = True  # False: nothing is, and this is no more than the first point looked at
+    value: float  # the score at x
+    row: int | None  # the row of x in the points of the posterior; None if x is a new point
+    feasible: bool = True  # False if no feasible point was found: x is then the first candidate
 
 
 def candidates(
@@ -32,9 +32,17 @@ def candidates(
     width: int,
     rules: SearchRules,
 ) -> Candidates:
-    """Every point of a small finite space; of others a spread, thinner where a score costs more.
+    """The points at which a search begins.
 
-    `width` is `Score.width`, how much work a point is.
+    These are all points of a small finite space.  For other spaces, they are the visited points and
+    a spread over the cube, with fewer points if a score is expensive.
+
+    Args:
+        space: the space to search, perhaps with some columns fixed.
+        posterior: the posterior of f.
+        rng: the source of randomness.
+        width: `Score.width`, the work for one point.
+        rules: the size of the search.
     """
     rows = rows_in(space, posterior.points)
     most = max(rules.enumerate_points, rules.enumerate_work // max(1, width))
@@ -42,13 +50,13 @@ def candidates(
         return Candidates(posterior, space.grid(), complete=True, rows=rows)
     count = int(np.clip(rules.global_work / max(1, width), *rules.global_points))
     others = space.spread(_spread(count, space.dim, rng))
-    if isinstance(space, Slice):  # what was good elsewhere may be good here
+    if isinstance(space, Slice):  # points that are good elsewhere may be good here as well
         others = np.vstack([space.moved(posterior.points), others])
     return Candidates(posterior, others, rows=rows)
 
 
 class Pool:
-    """Scored candidates, the sampled points first: ties go to them."""
+    """Candidates with their scores.  The visited points come first, so that they win ties."""
 
     def __init__(self, score: Score, begin: Candidates, rules: SearchRules) -> None:
         self.score, self.rules = score, rules
@@ -56,6 +64,7 @@ class Pool:
         self.value, self.slack = score.over(begin)
 
     def add(self, x: Array) -> None:
+        """Score the rows of x and add them."""
         value, slack = self.score(x)
         self.x = np.vstack([self.x, x])
         self.value = np.append(self.value, value)
@@ -74,7 +83,7 @@ class Pool:
         return float(self._feasible_value.max())
 
     def best(self, count: int) -> Array:
-        """The best points of different places; one that just misses the gate may be among them."""
+        """The best points of different regions, including points that are nearly feasible."""
         return np.asarray(self.x[best_apart(self.x, self._merit, count, self.rules.cells)])
 
     def best_sampled(self, rows: int) -> Array:
@@ -91,14 +100,17 @@ class Pool:
 
 
 def _spread(count: int, dim: int, rng: Generator) -> Array:
-    """An additive-recurrence sequence (golden ratio), randomly shifted: even at any count."""
+    """An additive-recurrence sequence (generalised golden ratio) with a random shift.
+
+    It covers the cube evenly for any number of points.
+    """
     ratio = 2.0
     for _ in range(40):
         ratio = (1.0 + ratio) ** (1.0 / (dim + 1))
     steps = ratio ** -np.arange(1.0, dim + 1)
     points = (rng.random(dim) + np.arange(1, count + 1)[:, None] * steps) % 1.0
-    # Scores are often best on faces and in corners, of which a cube has many: push every other
-    # point out.
+    # Scores are often largest on the faces and in the corners of the cube, so every other point is
+    # moved outwards.
     points[::2] = np.clip(1.5 * points[::2] - 0.25, 0.0, 1.0)
     return np.asarray(points)
 
@@ -106,7 +118,7 @@ def _spread(count: int, dim: int, rng: Generator) -> Array:
 def around(
     centers: Array, score: Score, space: Domain, rng: Generator, rules: SearchRules
 ) -> Array:
-    """Points near the best sampled ones, where a short ripple has hills too narrow to be hit."""
+    """Random points near the best visited ones, where maxima may be too narrow for the spread."""
     most = int(np.clip(rules.around_work / max(1, score.width), *rules.around_points))
     count = most // max(1, len(centers))
     scales = np.clip(score.scales(space.dim), *rules.believed_scales)
@@ -117,12 +129,12 @@ def around(
 
 
 def best_apart(x: Array, merit: Array, count: int, cells: int) -> NDArray[np.intp]:
-    """The rows of highest merit, one a cell of a coarse grid first.
+    """The rows with the largest merit, at first only one for each cell of a coarse grid.
 
-    So a broad hill does not take every start.
+    Otherwise all starts of a climb might be on one broad hill.
     """
     rows = np.argsort(-merit, kind="stable")[: 4 * count]
-    names = np.floor(cells * x[rows]) @ np.exp(np.arange(x.shape[1]) / x.shape[1])  # one a cell
+    names = np.floor(cells * x[rows]) @ np.exp(np.arange(x.shape[1]) / x.shape[1])  # one per cell
     _, first = np.unique(names, return_index=True)
     later = np.ones(len(rows), dtype=bool)
     later[first] = False

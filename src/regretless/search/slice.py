@@ -1,4 +1,4 @@
-"""A space with some columns fixed: the search moves the others."""
+"""A space with some columns fixed, so that the search moves only the others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ from regretless.space import Space, product
 
 
 class Slice:
-    """What a search needs of a space, with the coordinates of some columns given."""
+    """A space with some columns fixed.  It has the methods of `Space` that a search needs.
+
+    Args:
+        space: the whole space.
+        fixed: the fixed columns, with their coordinates.
+    """
 
     def __init__(self, space: Space, fixed: Mapping[int, float]) -> None:
         self._space, self._fixed = space, dict(fixed)
@@ -31,14 +36,14 @@ class Slice:
 
     @cached_property
     def size(self) -> int | None:
-        """How many points there are; None if some column that may be moved is continuous."""
+        """The number of points in the slice; None if a free column is continuous."""
         if self.continuous.any():
             return None
         columns = zip(self._space.columns, self._free, strict=True)
         return math.prod(p.scale.count or 1 for p, free in columns if free)
 
     def grid(self) -> Array:
-        """Every point of the slice, where no column that may be moved is continuous."""
+        """All points of the slice, if no free column is continuous."""
         columns = [
             np.array([self._fixed[j]]) if j in self._fixed else parameter.places()
             for j, parameter in enumerate(self._space.columns)
@@ -57,12 +62,12 @@ class Slice:
         return np.asarray(around[np.all(kept, axis=0)])
 
     def rows(self, points: Array) -> NDArray[np.intp]:
-        """Those of the points that lie in the slice."""
+        """The rows of those points that lie in the slice."""
         here = [points[:, j] == place for j, place in self._fixed.items()]
         return np.flatnonzero(np.all(here, axis=0))
 
     def moved(self, points: Array) -> Array:
-        """The points, each moved into the slice."""
+        """The points with the fixed columns set."""
         return self._pinned(np.array(points))
 
     def _pinned(self, points: Array) -> Array:
@@ -75,5 +80,5 @@ Domain: TypeAlias = Space | Slice
 
 
 def rows_in(domain: Domain, points: Array) -> Rows:
-    """The points of the data that may be tried again."""
+    """The rows of the visited points that lie in the domain, so that they may be tried again."""
     return domain.rows(points) if isinstance(domain, Slice) else slice(None)

@@ -1,4 +1,4 @@
-"""What a person tunes, in their own units, and its image in the unit cube."""
+"""The search space: parameters to tune in the user's units, and their encoding in [0, 1]^d."""
 
 from regretless.space.parameters import Categorical, Float, Int, Ordinal, Parameter, Scalar
 from regretless.space.space import Space, product

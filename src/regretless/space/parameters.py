@@ -1,8 +1,8 @@
-"""Parameters: the kinds of things to tune, each validated when it is made.
+"""The kinds of parameters to tune: `Float`, `Int`, `Categorical` and `Ordinal`.
 
-All that the library knows of a kind is in its class: how values are validated, encoded, decoded and
-written, which moves a search may make, how the model compares two values, and when it is active.
-A kind of your own is one class: see `Parameter`.
+The class of a kind has everything that the library needs of it: how values are validated, encoded,
+decoded and stored, which moves a search may make, how the model compares two values, and when the
+parameter is active.  To add a kind of your own, write one class: see `Parameter`.
 """
 
 from __future__ import annotations
@@ -36,21 +36,33 @@ if TYPE_CHECKING:
 
 Scalar: TypeAlias = str | int | float | bool | None
 
-BOUND_TOLERANCE = 1e-9
+BOUND_TOLERANCE = 1e-9  # a value may miss a bound by this share of the range, because of rounding
 
 
 class Parameter(ABC):
-    """One thing to tune.
+    """The base class of all parameters.
 
     `validate` checks a value in the user's units.  `encode` and `decode` translate between values
-    and coordinates in [0, 1].  To add a kind, write a frozen dataclass whose fields are its
-    arguments, `class Mine(Parameter, json="mine")`, with `scale`, `validate`, `_value` and
-    `_index`; and, where the defaults do not fit, `has_order`, `kernel_part`, `moves`, `is_active`.
+    and coordinates in [0, 1].
+
+    To add a kind, write a frozen dataclass whose fields are its arguments, `class Mine(Parameter,
+    json="mine")`.  It needs `scale`, `validate`, `_value` and `_index`.  Where the defaults do not
+    suit it, write `has_order`, `kernel_part`, `moves` and `is_active` as well.
+
+    Example:
+        >>> from regretless.space import Int
+        >>> visits = Int(1, 5)
+        >>> visits.encode(2)
+        0.25
+        >>> visits.decode(0.3)
+        2
+        >>> visits.kind
+        'ordered'
     """
 
-    has_order: ClassVar[bool] = True  # whether near coordinates behave alike
-    inactive_at: ClassVar[float] = 0.5  # the coordinate while it is not active
-    json_name: ClassVar[str | None] = None
+    has_order: ClassVar[bool] = True  # whether f is similar at coordinates that are close
+    inactive_at: ClassVar[float] = 0.5  # the coordinate of the parameter while it is not active
+    json_name: ClassVar[str | None] = None  # the name in JSON; a study can't store a kind without
     _types: ClassVar[dict[str, type[Parameter]]] = {}
 
     def __init_subclass__(cls, *, json: str | None = None) -> None:
@@ -62,37 +74,43 @@ class Parameter(ABC):
     @property
     @abstractmethod
     def scale(self) -> Line | Levels:
-        """Where its values lie in the unit interval."""
+        """The positions of the values in the unit interval."""
 
     @property
     def is_continuous(self) -> bool:
-        """Whether it takes any value of a range; otherwise it has levels."""
+        """Whether all values of a range are allowed; otherwise the parameter has levels."""
         return isinstance(self.scale, Line)
 
     @property
     def is_choice(self) -> bool:
-        """Whether it has more than one level, and they have no order."""
+        """Whether the parameter has several levels without an order."""
         return not self.has_order and self.scale.count != 1
 
     @property
     def kind(self) -> str:
-        """For people: "continuous", "ordered" or "categorical"."""
+        """The kind of the parameter in a word: "continuous", "ordered" or "categorical"."""
         if not self.has_order:
             return "categorical"
         return "continuous" if self.is_continuous else "ordered"
 
     @classmethod
     def kernel_part(cls, columns: Mapping[int, Parameter]) -> Kernel | None:
-        """The kernel's factor over these columns, all of this kind.
+        """The factor of the model's kernel that compares values of this kind.
 
-        None: they join the columns that the model's own kernel measures distances in.
+        Args:
+            columns: the parameters of this kind, by the number of their column.
+
+        Returns:
+            A kernel over these columns; None if the model's own kernel compares them by their
+            distance.
         """
         return None
 
     def moves(self, u: float) -> Array:
-        """The coordinates that a search may try next to u: one level up or down.
+        """The coordinates that a search may try next from u.
 
-        None on a continuous scale, where a search follows slopes.
+        These are one level up and down if the levels have an order, and all other levels if they
+        have none.  A continuous parameter has no moves, because a search follows gradients there.
         """
         scale = self.scale
         if isinstance(scale, Line):
@@ -103,17 +121,25 @@ class Parameter(ABC):
         return scale.at(np.array([i for i in (k - 1, k + 1) if 0 <= i < scale.count], dtype=int))
 
     def places(self) -> Array:
-        """The coordinates of all levels; a continuous parameter has none."""
+        """The coordinates of all levels; empty for a continuous parameter."""
         scale = self.scale
         return np.empty(0) if isinstance(scale, Line) else scale.place(np.arange(scale.count))
 
     def is_active(self, params: Mapping[str, Any]) -> bool:
-        """Whether the parameter exists beside these values of the parameters before it."""
+        """Whether the parameter exists, given the values of the parameters before it."""
         return True
 
     @abstractmethod
     def validate(self, value: object, name: str = "value") -> Scalar:
-        """The canonical native value, or a SpaceError that names the parameter and the value."""
+        """The value as plain Python has it, rounded to a value that the parameter can take.
+
+        Args:
+            value: what the user gave.
+            name: the name of the parameter, for the error message.
+
+        Raises:
+            SpaceError: the parameter can't have this value.
+        """
 
     @abstractmethod
     def _value(self, k: int) -> Scalar:
@@ -130,13 +156,17 @@ class Parameter(ABC):
         return self.scale.at(np.asarray(self._index(value))).item()
 
     def decode(self, u: float) -> Scalar:
-        """The value at the coordinate nearest to u."""
+        """The value of the parameter that is nearest to the coordinate u."""
         if isinstance(self.scale, Line):
             return self.scale.to_value(u)
         return self._value(self.scale.nearest(np.clip(np.asarray(u), 0.0, 1.0)).item())
 
     def to_json(self) -> dict[str, Any]:
-        """The type's name and the constructor's arguments."""
+        """The name of the kind and the arguments of its constructor, as JSON.
+
+        Raises:
+            SpaceError: the class was defined without `json=...`.
+        """
         arguments = {name: getattr(self, name) for name in _arguments(type(self))}
         listed = {k: list(v) if isinstance(v, tuple) else v for k, v in arguments.items()}
         if self.json_name is None:
@@ -149,9 +179,24 @@ class Parameter(ABC):
 
 @dataclass(frozen=True, repr=False)
 class Float(Parameter, json="float"):
-    """A real number in [low, high], linear or logarithmic, or on the grid low + k·step.
+    """A real number from low to high.
 
-    With a step, high is lowered to the last value that the grid reaches.
+    Args:
+        low: the smallest value.
+        high: the largest value.
+        log: whether to tune the logarithm, for values that differ by factors.  Needs low > 0.
+        step: if given, only the values low + k·step are allowed, and `high` is lowered to the last
+            of them.  Excludes `log`.
+
+    Raises:
+        SpaceError: the range is empty, not finite or too narrow, or the arguments exclude each
+            other.
+
+    Example:
+        >>> Float(0.001, 1.0, log=True)
+        Float(0.001, 1.0, log=True)
+        >>> Float(0.0, 1.0, step=0.3).high
+        0.9
     """
 
     low: float
@@ -172,7 +217,7 @@ class Float(Parameter, json="float"):
         elif (high / low if self.log else high - low) > sys.float_info.max:
             raise SpaceError(f"Float: the range overflows, got low={low!r}, high={high!r}")
         elif high - low < sys.float_info.min or Line(low, high, self.log).bits < COARSEST_BITS:
-            raise SpaceError(f"Float: too little lies between low={low!r} and high={high!r}")
+            raise SpaceError(f"Float: the range is too narrow, got low={low!r}, high={high!r}")
 
     def _check_step(self) -> None:
         low, high, step = self.low, self.high, _finite("Float", "step", self.step)
@@ -190,7 +235,7 @@ class Float(Parameter, json="float"):
 
     @property
     def _count(self) -> int:
-        # The last value may miss high by rounding (0.1 + 2 * 0.1 is not quite 0.3).
+        # Allow for rounding in the last value: 0.1 + 2 * 0.1 is not exactly 0.3.
         low, high, step = _exact(self.low), _exact(self.high), _exact(self.step)
         rounding = _exact(sys.float_info.epsilon) * max(abs(low), abs(high))
         return (high - low + rounding) // step + 1
@@ -210,8 +255,8 @@ class Float(Parameter, json="float"):
         return inside if self.step is None else self._value(self._index(inside))
 
     def _contains(self, value: Any, rounding: float) -> bool:
-        # What a caller computed may miss a bound by rounding; on a log scale a small bound is
-        # small in its own right, so the slack is relative to the bound and not to the range.
+        # A computed value may miss a bound by rounding.  On a log scale the tolerance is relative
+        # to the bound, because a share of the range may be larger than `low`.
         below = BOUND_TOLERANCE * (self.low if self.log else self.high - self.low)
         above = BOUND_TOLERANCE * (self.high if self.log else self.high - self.low)
         below, above = below + rounding * abs(self.low), above + rounding * abs(self.high)
@@ -230,7 +275,24 @@ class Float(Parameter, json="float"):
 
 @dataclass(frozen=True, repr=False)
 class Int(Parameter, json="int"):
-    """An integer in [low, high], linear or logarithmic; rounding happens in its own units."""
+    """An integer from low to high.
+
+    Args:
+        low: the smallest value.
+        high: the largest value.
+        log: whether to tune the logarithm, for values that differ by factors.  Needs low >= 1.
+
+    Raises:
+        SpaceError: the range is empty or too large, or a bound is not an integer.
+
+    Example:
+        >>> Int(1, 64, log=True).decode(0.5)
+        8
+        >>> Int(1, 64).validate(65, "visits")
+        Traceback (most recent call last):
+            ...
+        regretless.errors.SpaceError: visits: must be in [1, 64], got 65
+    """
 
     low: int
     high: int
@@ -270,7 +332,7 @@ class Int(Parameter, json="int"):
 
 
 class _Listed(Parameter):
-    """A parameter whose values are written out. True and 1 are two values; 1 and 1.0 are one."""
+    """The base of parameters with a list of values.  True and 1 differ; 1 and 1.0 are the same."""
 
     @property
     @abstractmethod
@@ -304,7 +366,21 @@ class _Listed(Parameter):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Categorical(_Listed, json="categorical"):
-    """One of several choices without an order: JSON scalars, all distinct."""
+    """One of several choices without an order.
+
+    Args:
+        choices: a list of distinct strings, finite numbers, bools or None.
+
+    Raises:
+        SpaceError: the list is empty, or a choice is repeated or of another type.
+
+    Example:
+        >>> solver = Categorical(["adam", "sgd"])
+        >>> solver.validate("sgd")
+        'sgd'
+        >>> [solver.encode(choice) for choice in solver.choices]
+        [0.25, 0.75]
+    """
 
     choices: Sequence[Scalar]
     has_order: ClassVar[bool] = False
@@ -327,7 +403,19 @@ class Categorical(_Listed, json="categorical"):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ordinal(_Listed, json="ordinal"):
-    """One of several values in the order given, at equal distances: JSON scalars, all distinct."""
+    """One of several values with an order, at equal distances.
+
+    Args:
+        values: a list of distinct strings, finite numbers, bools or None, in their order.
+
+    Raises:
+        SpaceError: the list is empty, or a value is repeated or of another type.
+
+    Example:
+        >>> size = Ordinal(["small", "medium", "large"])
+        >>> [size.encode(value) for value in size.values]
+        [0.0, 0.5, 1.0]
+    """
 
     values: Sequence[Scalar]
 
@@ -344,7 +432,7 @@ class Ordinal(_Listed, json="ordinal"):
 
 
 def parameter_from_json(entry: object) -> tuple[str, Parameter]:
-    """The name and the parameter of one entry of a space's JSON."""
+    """The name and the parameter from one entry of a space's JSON."""
     if not (isinstance(entry, Mapping) and isinstance(entry.get("name"), str)):
         raise SpaceError(f"Space: a parameter must have a name, got {entry!r}")
     name, type_name = entry["name"], str(entry.get("type"))
@@ -375,18 +463,18 @@ def _is_scalar(value: object) -> bool:
 
 
 def _widened(value: object) -> object:
-    """In double precision: beside a narrow number, numpy would narrow the bounds to infinity."""
+    """A numpy float as a double; with a float16, numpy would turn large bounds into infinity."""
     return float(value) if isinstance(value, np.floating) else value
 
 
 def _rounding(value: object) -> float:
-    """The relative error of a number by its type; a double's own counts for nothing here."""
+    """The relative rounding error of the value's type; 0 for a type other than numpy's floats."""
     return float(np.finfo(type(value)).eps) if isinstance(value, np.floating) else 0.0
 
 
 def _finite(owner: str, field: str, value: object) -> float:
     value = _widened(value)
-    # A comparison, because math.isfinite fails on integers that no double can hold.
+    # A comparison, because math.isfinite fails on integers that are too large for a double.
     if not (_is_real(value) and abs(value) <= sys.float_info.max):
         raise SpaceError(f"{owner}: {field} must be a finite number, got {value!r}")
     return float(value)
@@ -413,7 +501,7 @@ def _check_count(owner: str, count: int) -> None:
 
 
 def _distinct(owner: str, field: str, values: object) -> tuple[Scalar, ...]:
-    # A set has no order, hence no stable encoding; a string is a list of letters by accident.
+    # Reject sets, which have no stable order, and strings, which would be lists of letters.
     if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
         raise SpaceError(f"{owner}: {field} must be a non-empty list, got {values!r}")
     for value in map(_widened, values):
@@ -421,7 +509,7 @@ def _distinct(owner: str, field: str, values: object) -> tuple[Scalar, ...]:
             kinds = "a string, a finite number, a bool or None"
             raise SpaceError(f"{owner}: each of {field} must be {kinds}, got {value!r}")
         if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise SpaceError(f"{owner}: {value!r} of {field} can't be written: half a character")
+            raise SpaceError(f"{owner}: {value!r} of {field} is no valid text (a lone surrogate)")
     natives = tuple(_native(value) for value in values)
     if len({_key(v) for v in natives}) < len(natives):
         raise SpaceError(f"{owner}: {field} must be distinct, got {list(natives)!r}")
@@ -429,7 +517,7 @@ def _distinct(owner: str, field: str, values: object) -> tuple[Scalar, ...]:
 
 
 def _native(value: Any) -> Scalar:
-    """A scalar as plain Python has it, without numpy's types or a subclass."""
+    """A scalar as Python's own bool, int, float, str or None."""
     if value is None or isinstance(value, bool | np.bool_):
         return None if value is None else bool(value)
     if isinstance(value, str):
@@ -438,24 +526,24 @@ def _native(value: Any) -> Scalar:
 
 
 def _key(value: Scalar) -> tuple[bool, Scalar]:
-    """Python says True == 1; as choices they are different things."""
+    """A dictionary key that tells True from 1, which are equal in Python."""
     return isinstance(value, bool), value
 
 
 def _exact(value: float | None) -> Fraction:
-    """The number that the user wrote: 0.1 is a tenth, so that 3 steps of it make 0.3."""
+    """The decimal number that the user wrote, so that 3 steps of 0.1 are exactly 0.3."""
     from fractions import Fraction  # slow to import, and few spaces have steps
 
     return Fraction(repr(value))
 
 
 def _arguments(kind: type[Parameter]) -> dict[str, bool]:
-    """The constructor's arguments, and whether each is needed."""
+    """The constructor's arguments, and whether each one is required."""
     return {f.name: f.default is MISSING for f in fields(kind)}  # type: ignore[arg-type]
 
 
 def _set(owner: object, **values: object) -> None:
-    """Assign during the birth of a frozen object."""
+    """Set attributes of a frozen object, in its `__post_init__`."""
     for name, value in values.items():
         object.__setattr__(owner, name, value)
 

@@ -1,11 +1,11 @@
-"""Scales: between the unit interval and a line, or the levels of a list.
+"""Scales: map values to the unit interval, for continuous ranges and for lists of levels.
 
 A point that is told back in the user's units must be recognised as the same point, bit for bit.
-For levels that is a matter of lookup. It needs care on a continuous line, because decode followed
-by encode does not return the same bits in floating point. So its coordinates are quantised to
-multiples of 2^-bits, with cells wider than any error of the round trip: about 2^-48 of the range
-as a rule, coarser where the range is so narrow beside its own bounds that doubles cannot resolve
-more.
+Levels are looked up.  On a continuous range, decode followed by encode does not return the same
+bits in floating point.  So the coordinates are quantised to multiples of 2^-bits.  These cells are
+wider than the error of the round trip: usually about 2^-48 of the range.  They are wider still if
+the range is narrow compared with its bounds, because doubles have fewer digits to tell its values
+apart.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import numpy.typing as npt
 Array: TypeAlias = npt.NDArray[np.float64]
 Indices: TypeAlias = npt.NDArray[np.int64]
 
-MAX_LISTED_LEVELS = 1000  # ordered columns with more levels are not listed, only rounded
-MAX_LEVELS = 2**50  # beyond, k/(n-1) no longer finds its way back to k
-MAX_LOG_INT = 2**40  # beyond, exp(log(v)) no longer rounds to v
-COARSEST_BITS = 10  # a line with fewer cells is too narrow to be tuned
+MAX_LISTED_LEVELS = 1000  # with more levels, an ordered column computes them instead of a lookup
+MAX_LEVELS = 2**50  # with more levels, rounding k/(n-1) would not give k back
+MAX_LOG_INT = 2**40  # above, exp(log(v)) may not round to v
+COARSEST_BITS = 10  # a range with fewer than 2^10 cells is too narrow to be tuned
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class Line:
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        # Logarithms are taken relative to low: the digits that its magnitude would eat are kept.
+        # The logarithm of the ratio to `low` keeps digits that log(low) would take up.
         return (0.0, math.log(self.high / self.low)) if self.log else (self.low, self.high)
 
     @cached_property
     def bits(self) -> int:
-        # decode and encode together err by less than 8 ulps of the larger end, and encode divides
-        # by the length: with cells of 16, half a cell exceeds the error of the round trip.
+        # The error of decode and encode is less than 8 ulps of the larger end, divided by the
+        # length of the range.  Half a cell of 16 ulps is more than that.
         a, b = self.ends
         error = 16 * sys.float_info.epsilon * (max(abs(a), abs(b)) + self.log) / (b - a)
         return math.floor(-math.log2(error))
@@ -66,26 +66,26 @@ class Line:
 
     def to_value(self, u: float) -> float:
         u = self.snap(np.asarray(u)).item()
-        if u in (0.0, 1.0):  # the ends are the user's own numbers, not their rounded images
+        if u in (0.0, 1.0):  # return the bounds exactly as the user wrote them
             return self.high if u else self.low
         a, b = self.ends
         position = a * (1.0 - u) + b * u
         value = self.low * math.exp(position) if self.log else position
         value = min(max(value, self.low), self.high)
-        # All numbers of a cell are one point: a round one is its name, so that 0.3 returns as 0.3.
+        # All numbers of a cell are the same point.  Return a round one, so that 0.3 remains 0.3.
         cell = 2.0**-self.bits * (b - a) * (value if self.log else 1.0)
         tidy = round(value, math.floor(-math.log10(cell)))
         return tidy if self.low <= tidy <= self.high and self.to_unit(tidy) == u else value
 
 
 class Levels(ABC):
-    """Levels k = 0 … count-1 on the unit interval."""
+    """The positions of the levels k = 0, …, count - 1 in the unit interval."""
 
     count: int
 
     @abstractmethod
     def place(self, k: Indices) -> Array:
-        """The encoded coordinate of each level."""
+        """The coordinate of each level."""
 
     @abstractmethod
     def nearest(self, u: Array) -> Indices:
@@ -93,7 +93,7 @@ class Levels(ABC):
 
     @abstractmethod
     def share(self, u: Array) -> Indices:
-        """The level of a uniform draw, such that none at an end of the range is short-changed."""
+        """The level of a uniform draw.  `nearest` would halve the share of the first and last."""
 
     @cached_property
     def levels(self) -> Array | None:
@@ -117,7 +117,7 @@ class Levels(ABC):
 
 @dataclass(frozen=True)
 class Ranks(Levels):
-    """Ordered levels at equal distances, from 0 to 1; a single one sits at 1/2."""
+    """Ordered levels at equal distances from 0 to 1; a single level is at 1/2."""
 
     count: int
 
@@ -133,7 +133,7 @@ class Ranks(Levels):
 
 @dataclass(frozen=True)
 class LogRanks(Levels):
-    """The integers from low on at logarithmic distances; at least two of them."""
+    """The integers low, low + 1, … (at least two), placed by their logarithms."""
 
     low: int
     count: int
@@ -143,7 +143,7 @@ class LogRanks(Levels):
         return self.low + self.count - 1
 
     def place(self, k: Indices) -> Array:
-        # math.log and not np.log: a vector and a single value must get the same bits.
+        # math.log, because np.log may give a vector other last bits than a single value.
         a, b = math.log(self.low), math.log(self.high)
         flat = [(math.log(self.low + int(i)) - a) / (b - a) for i in np.ravel(k)]
         return np.array(flat).reshape(np.shape(k))
@@ -161,7 +161,10 @@ class LogRanks(Levels):
 
 @dataclass(frozen=True)
 class Bins(Levels):
-    """Unordered levels in the middle of equal bins; always listed, for all are neighbours."""
+    """Unordered levels, each in the middle of one of `count` equal bins.
+
+    They are always listed, because a search tries all of them as neighbours.
+    """
 
     count: int
 
@@ -179,11 +182,11 @@ class Bins(Levels):
 
 
 def snap_to_cells(u: Array, cells: float | Array) -> Array:
-    """Clipped to [0, 1] and rounded to a multiple of 1/cells."""
+    """Clip u to [0, 1] and round it to a multiple of 1/cells."""
     snapped = np.asarray(np.minimum(np.maximum(u, 0.0), 1.0) * cells)
     np.rint(snapped, out=snapped)
     snapped /= cells
-    snapped += 0.0  # -0.0 becomes 0.0: equal points have equal bytes
+    snapped += 0.0  # turn -0.0 into 0.0, so that equal points have equal bytes
     return snapped
 
 

@@ -1,8 +1,11 @@
-"""Spaces: what a person tunes, in their own units, and its image in the unit cube.
+"""`Space`: the named parameters to tune, and their encoding in the unit cube.
 
-A `Space` has one encoded column in [0, 1] per parameter. Everything below the optimizer sees only
-encoded points, and only *canonical* ones: a rounded Int, a stepped Float and the value that the
-user tells back are one and the same point, bit for bit.
+A `Space` has one encoded column in [0, 1] for each parameter.  The model, the policies and the
+search work with encoded points only.
+
+A *canonical* point is an encoded point that `encode` can return: each coordinate is rounded to a
+value that the parameter can take.  Parameters that are suggested, tried and told back are encoded
+as the same canonical point, bit for bit.
 """
 
 from __future__ import annotations
@@ -38,11 +41,20 @@ MAX_GRID_POINTS = 1_000_000
 
 @dataclass(frozen=True, init=False, repr=False)
 class Space:
-    """Named parameters, one encoded column each, in the order given.
+    """The search space: named parameters, with one encoded column for each, in the order given.
 
-    >>> space = Space({"dose": Float(0.1, 10.0, log=True), "visits": Int(1, 12)})
-    >>> space.decode(space.encode({"dose": 1.0, "visits": 4}))
-    {'dose': 1.0, 'visits': 4}
+    Args:
+        parameters: a mapping of names to `Float`, `Int`, `Categorical` or `Ordinal` parameters.
+
+    Raises:
+        SpaceError: the mapping is empty, a name is not a string, or a value is not a parameter.
+
+    Example:
+        >>> space = Space({"dose": Float(0.1, 10.0, log=True), "visits": Int(1, 12)})
+        >>> space.decode(space.encode({"dose": 1.0, "visits": 4}))
+        {'dose': 1.0, 'visits': 4}
+        >>> space.dim
+        2
     """
 
     names: tuple[str, ...]
@@ -62,10 +74,12 @@ class Space:
 
     @property
     def parameters(self) -> Mapping[str, Parameter]:
+        """The parameters by name; the mapping can't be changed."""
         return MappingProxyType(dict(zip(self.names, self._columns, strict=True)))
 
     @property
     def dim(self) -> int:
+        """d, the number of parameters."""
         return len(self.names)
 
     def __len__(self) -> int:
@@ -78,45 +92,56 @@ class Space:
 
     @cached_property
     def continuous(self) -> NDArray[np.bool_]:
-        """Per column, whether it takes any value of a range."""
+        """For each column, whether all values of a range are allowed."""
         return np.array([p.is_continuous for p in self._columns])
 
     @cached_property
     def discrete(self) -> NDArray[np.bool_]:
-        """Per column, whether it has levels."""
+        """For each column, whether it has levels."""
         return ~self.continuous
 
     @cached_property
     def ordered(self) -> NDArray[np.bool_]:
-        """Per column, whether near values behave alike, so that a search may follow slopes."""
+        """For each column, whether its values have an order, so that a search follows gradients."""
         return np.array([p.has_order for p in self._columns])
 
     @cached_property
     def varies(self) -> tuple[bool, ...]:
-        """Per column, whether it has more than one value; one that has not is frozen."""
+        """For each column, whether it has more than one value."""
         return tuple(p.scale.count != 1 for p in self._columns)
 
     @cached_property
     def has_choices(self) -> bool:
-        """Whether there is something to choose without an order."""
+        """Whether some parameter has several choices without an order."""
         return any(p.is_choice for p in self._columns)
 
     @cached_property
     def levels(self) -> tuple[Array | None, ...]:
-        """Per column, the encoded levels in ascending order.
+        """For each column, its encoded levels in ascending order.
 
-        None for a continuous column, and for an ordered one with more than 1000 levels.
+        None for a continuous column, and for an ordered column with more than 1000 levels.
         """
         return tuple(p.scale.levels for p in self._columns)
 
     @cached_property
     def size(self) -> int | None:
-        """How many points there are; None if some column is continuous."""
+        """The number of points in the space; None if a column is continuous."""
         counts = [p.scale.count for p in self._columns if p.scale.count is not None]
         return math.prod(counts) if len(counts) == self.dim else None
 
     def validate(self, params: Mapping[str, object]) -> dict[str, Scalar]:
-        """The same point in canonical native values, in the space's order."""
+        """The parameters as plain Python values that can be tried, in the order of the space.
+
+        Args:
+            params: a value for each parameter.
+
+        Raises:
+            SpaceError: a value is missing or invalid, or a name is unknown.
+
+        Example:
+            >>> Space({"visits": Int(1, 12)}).validate({"visits": 3.0})
+            {'visits': 3}
+        """
         if not isinstance(params, Mapping):
             raise SpaceError(f"params: must map names to values, got {params!r}")
         active = self._active(params)
@@ -125,11 +150,18 @@ class Space:
         if unknown := [name for name in params if name not in self.names]:
             raise SpaceError(f"params: unknown {quoted(unknown)}; known: {quoted(self.names)}")
         if idle := [name for name in params if name not in active]:
-            raise SpaceError(f"params: {quoted(idle)} does not exist here, got {dict(params)!r}")
+            raise SpaceError(f"params: {quoted(idle)} is not active here, got {dict(params)!r}")
         return {name: p.validate(params[name], name) for name, p in active.items()}
 
     def encode(self, params: Mapping[str, object]) -> Array:
-        """The canonical encoded point of what a person would write, shape (dim,)."""
+        """The canonical encoded point of these parameters, of shape (dim,).
+
+        Args:
+            params: a value for each parameter.
+
+        Raises:
+            SpaceError: a value is missing or invalid, or a name is unknown.
+        """
         values = self.validate(params)
         if len(values) == self.dim:
             columns = zip(self._columns, values.values(), strict=True)
@@ -142,7 +174,14 @@ class Space:
         )
 
     def decode(self, x: npt.ArrayLike) -> dict[str, Scalar]:
-        """What a person would write for the canonical point of x."""
+        """The parameters of an encoded point, which is first rounded to a canonical one.
+
+        Args:
+            x: coordinates of shape (dim,).
+
+        Raises:
+            SpaceError: x has another shape or holds NaN.
+        """
         row = self._rows(x, "x", ndim=1)
         columns = zip(self.names, self._columns, row.tolist(), strict=True)
         if not self._conditional:
@@ -154,35 +193,65 @@ class Space:
         return params
 
     def canonical(self, X: npt.ArrayLike) -> Array:
-        """Each row clipped to the cube and rounded to a point that can be tried, (q, dim).
+        """Clip each row to the cube and round it to a canonical point.
 
-        Idempotent, and equal to encode(decode(x)) for each row, bit for bit.
+        The result is equal to encode(decode(x)) for each row, bit for bit.
+
+        Args:
+            X: points of shape (q, dim).
+
+        Returns:
+            Canonical points of the same shape.
+
+        Raises:
+            SpaceError: X has another shape or holds NaN.
         """
         rows = self._rows(X, "X", ndim=2)
         return self._map(lambda scale: scale.snap, rows)
 
     def spread(self, U: npt.ArrayLike) -> Array:
-        """Uniform draws as canonical points, each level of a discrete column with its fair share.
+        """Turn uniform draws into canonical points that are uniform over the space.
 
-        `canonical` would give the levels at both ends of a range half of what the others get.
+        `canonical` would give the first and the last level of an ordered column half the share of
+        the others.  On a logarithmic scale, the points are uniform in the logarithm.
+
+        Args:
+            U: draws in [0, 1], of shape (q, dim).
+
+        Returns:
+            Canonical points of the same shape.
+
+        Raises:
+            SpaceError: U has another shape or holds NaN.
         """
         rows = self._rows(U, "U", ndim=2)
         return self._map(lambda scale: scale.spread, rows)
 
     def grid(self) -> Array:
-        """Every point of a finite space, (size, dim), the last column fastest."""
+        """All points of a finite space, of shape (size, dim); the last column changes fastest.
+
+        Raises:
+            SpaceError: a column is continuous, or there are more than a million points.
+        """
         if self.size is None:
             lines = [name for name, p in self.parameters.items() if p.is_continuous]
-            raise SpaceError(f"grid: needs a finite space, but continuous are {quoted(lines)}")
+            raise SpaceError(f"grid: can't list values of continuous parameters: {quoted(lines)}")
         if self.size > MAX_GRID_POINTS:
             raise SpaceError(f"grid: {self.size} points are more than {MAX_GRID_POINTS}")
         every = product([p.places() for p in self._columns])
         return np.unique(self.canonical(every), axis=0) if self._conditional else every
 
     def neighbours(self, x: npt.ArrayLike) -> Array:
-        """The points one move away in one discrete column, (k, dim).
+        """The points that differ from x by one move in one discrete column, of shape (k, dim).
 
-        A move is a level up or down where there is an order, any other choice where there is none.
+        A move is one level up or down in an ordered column, and any other choice in a categorical
+        one.
+
+        Args:
+            x: coordinates of shape (dim,).
+
+        Raises:
+            SpaceError: x has another shape or holds NaN.
         """
         here = self.canonical(self._rows(x, "x", ndim=1)[None])[0]
         columns = enumerate(self._columns)
@@ -193,13 +262,17 @@ class Space:
         return around
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-able description; a list, because the order of the columns matters."""
+        """The space as JSON.  The parameters are a list, because their order matters."""
         columns = zip(self.names, self._columns, strict=True)
         return {"parameters": [{"name": name, **p.to_json()} for name, p in columns]}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Space:
-        """The space that `to_json` described."""
+        """The space that `to_json` wrote.
+
+        Raises:
+            SpaceError: the JSON describes no valid space.
+        """
         entries = data.get("parameters") if isinstance(data, Mapping) else None
         if not isinstance(entries, list):
             raise SpaceError(f"Space: need a list under 'parameters', got {data!r}")
@@ -217,11 +290,11 @@ class Space:
 
     @cached_property
     def _conditional(self) -> bool:
-        """Whether some parameter may be inactive; asked only where a kind says so."""
+        """Whether the class of some parameter has its own `is_active`."""
         return any(type(p).is_active is not Parameter.is_active for p in self._columns)
 
     def _active(self, params: Mapping[str, object]) -> dict[str, Parameter]:
-        """The parameters that exist beside these values."""
+        """The parameters that exist, given these values."""
         if not self._conditional:
             return self._named
         active: dict[str, Parameter] = {}
@@ -240,7 +313,7 @@ class Space:
         return rows
 
     def _map(self, rule: Callable[[Levels], Callable[[Array], Array]], rows: Array) -> Array:
-        """Lines are rounded all at once, levels by their rule column by column."""
+        """Round all continuous columns at once, and each discrete column by the rule."""
         mapped = snap_to_cells(rows, self._cells)
         for j, scale in self._discrete:
             mapped[:, j] = rule(scale)(rows[:, j])
@@ -249,7 +322,7 @@ class Space:
         return mapped
 
     def _rest_inactive(self, mapped: Array) -> None:
-        """Put inactive columns where they rest: points that differ only there are one point."""
+        """Set inactive columns to `inactive_at`, so that such points are equal."""
         for row in mapped:
             active = self.decode(row)
             for j, (name, parameter) in enumerate(self._named.items()):
@@ -268,6 +341,18 @@ class Space:
 
 
 def product(columns: Sequence[Array]) -> Array:
-    """All combinations of the columns' values, the last one fastest."""
+    """All combinations of the columns' values; the last column changes fastest.
+
+    Args:
+        columns: the values of each column.
+
+    Returns:
+        An array with one row for each combination.
+
+    Example:
+        >>> import numpy as np
+        >>> product([np.array([0.0, 1.0]), np.array([0.5])]).tolist()
+        [[0.0, 0.5], [1.0, 0.5]]
+    """
     mesh = np.meshgrid(*columns, indexing="ij")
     return np.stack([m.ravel() for m in mesh], axis=1)

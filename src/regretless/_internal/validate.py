@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from regretless.errors import ConfigError, DataError
+from regretless.errors import ConfigError, DataError, RegretlessError
 
 LARGEST = 1e100  # largest value, standard error or count in a result: its square must not overflow
 MAX_NAME = 200  # characters of a study's name, and of a key in the journal
@@ -86,10 +86,10 @@ def fits_a_path(name: str) -> bool:
     return "/" not in name and name not in (".", "..")
 
 
-def check_flag(name: str, value: object) -> None:
-    """Raise ConfigError unless the value is a bool.  Reject strings: "off" is truthy."""
+def check_flag(name: str, value: object, error: type[RegretlessError] = ConfigError) -> None:
+    """Raise `error` unless the value is a bool.  Reject strings: "off" is truthy."""
     if not isinstance(value, bool | np.bool_):
-        raise ConfigError(f"{name}: need True or False, got {value!r}")
+        raise error(f"{name}: need True or False, got {value!r}")
 
 
 def checked_result(value: object, sem: object, count: object) -> tuple[float, float | None, float]:

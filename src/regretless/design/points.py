@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from numbers import Integral
 from typing import TypeAlias
 
 import numpy as np
 
 from regretless._internal.arrays import Array
+from regretless._internal.validate import whole
 from regretless.errors import ConfigError
 from regretless.space import Space, product
 
@@ -46,8 +46,8 @@ def grid_levels(n0: int, dim: int) -> tuple[int, ...]:
         >>> grid_levels(7, 2)
         (3, 2)
     """
-    _check_count("n0", n0)
-    _check_count("dim", dim)
+    whole("n0", n0, least=1)
+    whole("dim", dim, least=1)
     # The search ends, because a grid of one point is always possible.
     return next(found for n in range(n0, 0, -1) if (found := _most_even(n, dim)) is not None)
 
@@ -70,8 +70,8 @@ def budget_levels(budget: int, dim: int, constant: float = 1.0) -> tuple[int, ..
         >>> budget_levels(100, 2)
         (3, 3)
     """
-    _check_count("budget", budget)
-    _check_count("dim", dim)
+    whole("budget", budget, least=1)
+    whole("dim", dim, least=1)
     if not 0 < constant < math.inf:
         raise ConfigError(f"constant: must be a positive number, got {constant!r}")
     return (max(1, round(constant * budget ** (1 / (2 * dim)))),) * dim
@@ -153,7 +153,7 @@ def sobol(space: Space, n: int, seed: Seed = 0) -> Array:
     """
     from scipy.stats import qmc  # imported here, because it takes longer than all the rest
 
-    _check_count("n", n)
+    whole("n", n, least=1)
     rng = np.random.default_rng(seed)
     scramble = int(rng.integers(2**63))
     bits = math.ceil(math.log2(n))
@@ -236,7 +236,7 @@ def latin_hypercube(space: Space, n: int, seed: Seed = 0) -> Array:
         >>> sorted((points[:, 1] * 5).astype(int).tolist())  # one in each fifth of the range
         [0, 1, 2, 3, 4]
     """
-    _check_count("n", n)
+    whole("n", n, least=1)
     rng = np.random.default_rng(seed)
     if _exhausted(space, n):
         return rng.permutation(space.grid())
@@ -296,12 +296,7 @@ def _topped_up(space: Space, chosen: Array, n: int, rng: np.random.Generator) ->
 
 def _checked_levels(levels: Sequence[int]) -> tuple[int, ...]:
     for m in levels:
-        _check_count("levels", m)
+        whole("levels", m, least=1)
     if not len(levels):
         raise ConfigError("levels: need one per dimension, got none")
     return tuple(int(m) for m in levels)
-
-
-def _check_count(name: str, value: object) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ConfigError(f"{name}: must be an integer >= 1, got {value!r}")

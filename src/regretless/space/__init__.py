@@ -1,6 +1,8 @@
 """The search space: parameters to tune in the user's units, and their encoding in [0, 1]^d."""
 
-from regretless.space.parameters import Categorical, Float, Int, Ordinal, Parameter, Scalar
+from regretless.space.lists import Categorical, Ordinal
+from regretless.space.numbers import Float, Int
+from regretless.space.parameter import Parameter, Scalar
 from regretless.space.space import Space, product
 
 __all__ = ["Categorical", "Float", "Int", "Ordinal", "Parameter", "Scalar", "Space", "product"]

@@ -22,16 +22,10 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from regretless.errors import SpaceError
-from regretless.space.parameters import (
-    Categorical,
-    Float,
-    Int,
-    Ordinal,
-    Parameter,
-    Scalar,
-    parameter_from_json,
-    quoted,
-)
+from regretless.space.checks import quoted
+from regretless.space.lists import Categorical, Ordinal
+from regretless.space.numbers import Float, Int
+from regretless.space.parameter import Parameter, Scalar, parameter_from_json
 from regretless.space.scales import Array, Levels, Line, snap_to_cells
 
 __all__ = ["Array", "Categorical", "Float", "Int", "Ordinal", "Parameter", "Scalar", "Space"]

@@ -1,0 +1,186 @@
+"""`Parameter`: what the library needs of a kind of parameter, and how kinds are stored.
+
+The class of a kind has everything that the library needs of it: how values are validated, encoded,
+decoded and stored, which moves a search may make, how the model compares two values, and when the
+parameter is active.  To add a kind of your own, write one class.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from regretless._internal.arrays import Array
+from regretless.errors import SpaceError
+from regretless.kernels import Kernel
+from regretless.space.checks import quoted
+from regretless.space.scales import Levels, Line
+
+Scalar: TypeAlias = str | int | float | bool | None
+
+
+class Parameter(ABC):
+    """The base class of all parameters.
+
+    `validate` checks a value in the user's units.  `encode` and `decode` translate between values
+    and coordinates in [0, 1].
+
+    To add a kind, write a frozen dataclass whose fields are its arguments, `class Mine(Parameter,
+    json="mine")`.  It needs `scale`, `validate`, `_value` and `_index`.  Where the defaults do not
+    suit it, write `has_order`, `kernel_part`, `moves` and `is_active` as well.
+
+    Example:
+        >>> from regretless.space import Int
+        >>> visits = Int(1, 5)
+        >>> visits.encode(2)
+        0.25
+        >>> visits.decode(0.3)
+        2
+        >>> visits.kind
+        'ordered'
+    """
+
+    has_order: ClassVar[bool] = True  # whether f is similar at coordinates that are close
+    inactive_at: ClassVar[float] = 0.5  # the coordinate of the parameter while it is not active
+    json_name: ClassVar[str | None] = None  # the name in JSON; a study can't store a kind without
+    _types: ClassVar[dict[str, type[Parameter]]] = {}
+
+    def __init_subclass__(cls, *, json: str | None = None) -> None:
+        super().__init_subclass__()
+        cls.json_name = json
+        if json is not None:
+            Parameter._types[json] = cls
+
+    @property
+    @abstractmethod
+    def scale(self) -> Line | Levels:
+        """The positions of the values in the unit interval."""
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether all values of a range are allowed; otherwise the parameter has levels."""
+        return isinstance(self.scale, Line)
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether the parameter has several levels without an order."""
+        return not self.has_order and self.scale.count != 1
+
+    @property
+    def kind(self) -> str:
+        """The kind of the parameter in a word: "continuous", "ordered" or "categorical"."""
+        if not self.has_order:
+            return "categorical"
+        return "continuous" if self.is_continuous else "ordered"
+
+    @classmethod
+    def kernel_part(cls, columns: Mapping[int, Parameter]) -> Kernel | None:
+        """The factor of the model's kernel that compares values of this kind.
+
+        Args:
+            columns: the parameters of this kind, by the number of their column.
+
+        Returns:
+            A kernel over these columns; None if the model's own kernel compares them by their
+            distance.
+        """
+        return None
+
+    def moves(self, u: float) -> Array:
+        """The coordinates that a search may try next from u.
+
+        These are one level up and down if the levels have an order, and all other levels if they
+        have none.  A continuous parameter has no moves, because a search follows gradients there.
+        """
+        scale = self.scale
+        if isinstance(scale, Line):
+            return np.empty(0)
+        k = scale.nearest(np.asarray(u)).item()
+        if not self.has_order:
+            return scale.at(np.delete(np.arange(scale.count), k))
+        return scale.at(np.array([i for i in (k - 1, k + 1) if 0 <= i < scale.count], dtype=int))
+
+    def places(self) -> Array:
+        """The coordinates of all levels; empty for a continuous parameter."""
+        scale = self.scale
+        return np.empty(0) if isinstance(scale, Line) else scale.place(np.arange(scale.count))
+
+    def is_active(self, params: Mapping[str, Any]) -> bool:
+        """Whether the parameter exists, given the values of the parameters before it."""
+        return True
+
+    @abstractmethod
+    def validate(self, value: object, name: str = "value") -> Scalar:
+        """The value as plain Python has it, rounded to a value that the parameter can take.
+
+        Args:
+            value: what the user gave.
+            name: the name of the parameter, for the error message.
+
+        Raises:
+            SpaceError: the parameter can't have this value.
+        """
+
+    @abstractmethod
+    def _value(self, k: int) -> Scalar:
+        """The value of level k."""
+
+    @abstractmethod
+    def _index(self, value: Any) -> int:
+        """The level of a valid value."""
+
+    def encode(self, value: Any) -> float:
+        """The coordinate in [0, 1] of a valid value."""
+        if isinstance(self.scale, Line):
+            return self.scale.to_unit(value)
+        return self.scale.at(np.asarray(self._index(value))).item()
+
+    def decode(self, u: float) -> Scalar:
+        """The value of the parameter that is nearest to the coordinate u."""
+        if isinstance(self.scale, Line):
+            return self.scale.to_value(u)
+        return self._value(self.scale.nearest(np.clip(np.asarray(u), 0.0, 1.0)).item())
+
+    def to_json(self) -> dict[str, Any]:
+        """The name of the kind and the arguments of its constructor, as JSON.
+
+        Raises:
+            SpaceError: the class was defined without `json=...`.
+        """
+        arguments = {name: getattr(self, name) for name in _arguments(type(self))}
+        listed = {k: list(v) if isinstance(v, tuple) else v for k, v in arguments.items()}
+        if self.json_name is None:
+            raise SpaceError(
+                f"{type(self).__name__}: can't be stored: a kind of your own needs a name, as in"
+                f" `class {type(self).__name__}(Parameter, json=...)`"
+            )
+        return {"type": self.json_name, **listed}
+
+
+def parameter_from_json(entry: object) -> tuple[str, Parameter]:
+    """The name and the parameter from one entry of a space's JSON."""
+    if not (isinstance(entry, Mapping) and isinstance(entry.get("name"), str)):
+        raise SpaceError(f"Space: a parameter must have a name, got {entry!r}")
+    name, type_name = entry["name"], str(entry.get("type"))
+    types = Parameter._types
+    if type_name not in types:
+        raise SpaceError(f"{name}: type must be one of {quoted(types)}, got {type_name!r}")
+    given = {k: v for k, v in entry.items() if k not in ("name", "type")}
+    known = _arguments(types[type_name])
+    if unknown := [k for k in given if k not in known]:
+        raise SpaceError(f"{name}: a {type_name} has no {quoted(unknown)}")
+    if missing := [k for k, needed in known.items() if needed and k not in given]:
+        raise SpaceError(f"{name}: a {type_name} needs {quoted(missing)}, got {dict(entry)!r}")
+    try:
+        return name, types[type_name](**given)
+    except SpaceError as error:
+        raise SpaceError(f"{name}: {error}") from error
+
+
+def _arguments(kind: type[Parameter]) -> dict[str, bool]:
+    """The constructor's arguments, and whether each one is required."""
+    return {f.name: f.default is MISSING for f in fields(kind)}  # type: ignore[arg-type]

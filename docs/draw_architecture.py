@@ -26,7 +26,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from layers import FILES, LAYERS, LEVEL, imported_room, imports, room  # noqa: E402
+from layers import CORE, FILES, LAYERS, LEVEL, imported_room, imports, room  # noqa: E402
 
 PAGE = ROOT / "docs" / "architecture.md"
 PICTURE = ROOT / "docs" / "images" / "architecture.png"
@@ -36,7 +36,7 @@ NOT_DRAWN = {"__init__"}  # it only passes names on
 
 BLUE, ORANGE, INK, PALE = "#0072B2", "#D55E00", "#222222", "#EDEFF2"
 COLOURS = ("#FFFFFF", "#E3F0F8", "#FDEFE0")  # at the bottom, of the core, and above it
-HEIGHT, GAP = 0.72, 0.38  # of a box, and between two layers
+HEIGHT, GAP = 0.72, 0.36  # of a box, and between two layers
 LEFT, RIGHT = -5.0, 5.0
 
 
@@ -69,10 +69,13 @@ BOXES = {
     "theory": Box(0.0, 4.0),
     "policies": Box(0.0, 4.0),
     "search": Box(0.0, 4.0),
+    "asktell": Box(3.05, 1.9),
     "engine": Box(0.0, 9.8),
+    "ledger": Box(2.45, 4.9),
+    "run": Box(1.0, 2.1),
     "plotting": Box(1.0, 2.1),
     "studies": Box(3.7),
-    "client": Box(4.3, 1.7),
+    "client": Box(4.1, 1.7),
     "integrations": Box(-4.0, 2.0),
     "experiments": Box(-1.65, 2.3),
     "cli": Box(1.0, 2.1),
@@ -135,22 +138,27 @@ def free_column(a: str, b: str) -> float | None:
     return max(free)[1] if free else None
 
 
-def path_of(a: str, b: str, detours: dict[float, int]) -> list[tuple[float, float]]:
-    """The corners of the arrow from a to b; `detours` counts those along each side."""
+def path_of(a: str, b: str, lanes: list[tuple[float, str]]) -> list[tuple[float, float]]:
+    """The corners of the arrow from a to b.
+
+    Where other boxes are in the way, it takes a lane beside all boxes: one for each target.
+    """
     top, bottom = height(a) - HEIGHT / 2, height(b) + HEIGHT / 2
     if LEVEL[a] == LEVEL[b]:
-        sign = 1 if BOXES[b].middle > BOXES[a].middle else -1
-        ends = (BOXES[a].right, BOXES[b].left) if sign > 0 else (BOXES[a].left, BOXES[b].right)
+        to_right = BOXES[b].middle > BOXES[a].middle
+        ends = (BOXES[a].right, BOXES[b].left) if to_right else (BOXES[a].left, BOXES[b].right)
         return [(ends[0], height(a)), (ends[1], height(b))]
     column = free_column(a, b)
     if column is not None:
         return [(column, top), (column, bottom)]
     side = 1.0 if BOXES[b].middle > 0.0 else -1.0
-    detours[side] = detours.get(side, 0) + 1
-    margin = side * (RIGHT + 0.2 * detours[side])
-    start = BOXES[a].right if side > 0 else BOXES[a].left
+    if (side, b) not in lanes:
+        lanes.append((side, b))
+    lane = side * (RIGHT + 0.2 * (1 + [each for each in lanes if each[0] == side].index((side, b))))
+    start = BOXES[a].middle + side * 0.38 * BOXES[a].width
     end = BOXES[b].right if side > 0 else BOXES[b].left
-    return [(start, height(a)), (margin, height(a)), (margin, height(b)), (end, height(b))]
+    turn = top - GAP / 3
+    return [(start, top), (start, turn), (lane, turn), (lane, height(b)), (end, height(b))]
 
 
 def draw_arrow(ax: Axes, corners: list[tuple[float, float]]) -> None:
@@ -162,8 +170,7 @@ def draw_arrow(ax: Axes, corners: list[tuple[float, float]]) -> None:
 
 def draw_box(ax: Axes, name: str, purpose: str) -> None:
     box, y = BOXES[name], height(name)
-    core = LEVEL[name] <= LEVEL["engine"]
-    colour = COLOURS[0] if name in FOR_ALL else COLOURS[1] if core else COLOURS[2]
+    colour = COLOURS[0] if name in FOR_ALL else COLOURS[1] if name in CORE else COLOURS[2]
     patch = FancyBboxPatch(
         (box.left, y - HEIGHT / 2),
         box.width,
@@ -200,13 +207,13 @@ def description() -> str:
 
 def draw() -> None:
     said = purposes()
-    figure, ax = plt.subplots(figsize=(11.5, 15.0))
-    core_top = height("engine") + HEIGHT / 2 + 0.14
+    figure, ax = plt.subplots(figsize=(11.5, 17.6))
+    core_top = max(map(height, CORE - NOT_DRAWN)) + HEIGHT / 2 + 0.14
     core_bottom = -HEIGHT / 2 - 0.14
     ax.add_patch(
         Rectangle(
             (LEFT - 0.5, core_bottom),
-            RIGHT - LEFT + 1.0,
+            RIGHT - LEFT + 1.1,
             core_top - core_bottom,
             facecolor=PALE,
             zorder=0,
@@ -220,12 +227,12 @@ def draw() -> None:
         ax.text(
             LEFT - 0.62, y, text, rotation=90, ha="right", va="bottom", size=10, color="#555555"
         )
-    detours: dict[float, int] = {}
+    lanes: list[tuple[float, str]] = []
     for a, b in sorted(reduced(edges())):
-        draw_arrow(ax, path_of(a, b, detours))
+        draw_arrow(ax, path_of(a, b, lanes))
     for name in BOXES:
         draw_box(ax, name, said[name])
-    ax.set_xlim(LEFT - 0.95, RIGHT + 0.6)
+    ax.set_xlim(LEFT - 0.95, RIGHT + 0.7)
     ax.set_ylim(core_bottom - 0.05, height("__main__") + HEIGHT / 2 + 0.1)
     ax.axis("off")
     about = {"Software": "", "Description": description()}

@@ -21,16 +21,6 @@ ROWS = re.findall(r"^\| `(\w+)` \| ([^|]+) \| ([^|]+) \|$", PAGE, flags=re.MULTI
 NAMED = sorted(set(re.findall(r"`([\w/]+\.\w+)(?:::\w+)?`", PAGE)))
 TESTS = sorted(set(re.findall(r"`(tests/\w+\.py)::(\w+)`", PAGE)))
 
-# The page describes events as dataclasses; some checks wait until these are there.
-EVENTS = SOURCE / "engine" / "events.py"
-WAITS = pytest.mark.skipif(not EVENTS.exists(), reason="engine/events.py is not there yet")
-WITH_EVENTS = ("engine/events.py", "engine/records.py", "studies/state.py")
-PYTHON = [
-    pytest.param(name, marks=[WAITS] if name in WITH_EVENTS else [])
-    for name in NAMED
-    if name.endswith(".py")
-]
-
 
 def test_every_package_is_on_the_page_and_in_the_picture() -> None:
     there = {room(path) for path in FILES}
@@ -38,7 +28,7 @@ def test_every_package_is_on_the_page_and_in_the_picture() -> None:
     assert set(drawing.BOXES) | drawing.NOT_DRAWN == there
 
 
-@pytest.mark.parametrize("name", PYTHON)
+@pytest.mark.parametrize("name", [name for name in NAMED if name.endswith(".py")])
 def test_files_exist(name: str) -> None:
     assert (SOURCE / name).exists() or (ROOT / name).exists()
 
@@ -55,7 +45,6 @@ def test_tests_exist(file: str, test: str) -> None:
     assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8")
 
 
-@WAITS
 def test_names_of_code_exist() -> None:
     """Classes, methods and functions that the page names stand in the sources."""
     text = "\n".join(path.read_text(encoding="utf-8") for path in FILES)

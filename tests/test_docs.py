@@ -42,7 +42,7 @@ def test_the_readme_s_first_example_runs(capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize("module", ["asktell", "ledger", "run"])
 def test_examples_in_docstrings_run(module: str) -> None:
-    failed, tried = doctest.testmod(importlib.import_module(f"regretless.engine.{module}"))
+    failed, tried = doctest.testmod(importlib.import_module(f"regretless.{module}"))
     assert (failed, tried > 0) == (0, True)
 
 

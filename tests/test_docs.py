@@ -46,7 +46,7 @@ def test_the_readme_s_first_example_runs(capsys: pytest.CaptureFixture[str]) -> 
 
 # These need an extra.  (An import of `__main__` would run a program.)
 WITH_EXTRAS = {"cli", "integrations", "plotting", "service", "studies"}
-WITH_EXAMPLES = ("regretless.engine.asktell", "regretless.engine.ledger", "regretless.engine.run")
+WITH_EXAMPLES = ("regretless.asktell", "regretless.ledger", "regretless.run")
 MODULES = [
     module.name
     for module in pkgutil.walk_packages(regretless.__path__, "regretless.")

@@ -42,7 +42,8 @@ class Start:
     Example:
         >>> from regretless.space import Float, Space
         >>> space = Space({"x": Float(0.0, 1.0), "y": Float(0.0, 1.0)})
-        >>> start = Start(space, Horizon(budget=100), design="grid", n0=4, seed=0)
+        >>> rules = StartRules()
+        >>> start = Start(space, Horizon(budget=100), design="grid", n0=4, seed=0, rules=rules)
         >>> start.points.tolist()
         [[0.25, 0.25], [0.25, 0.75], [0.75, 0.25], [0.75, 0.75]]
         >>> start.size

@@ -251,7 +251,9 @@ def incumbent_value(inputs: PolicyInput, kind: IncumbentKind, beta: float = 0.9)
         >>> posterior = GP.of(data, Hyper(SE((0.3,)), lam2=0.01, omega2=1.0))
         >>> random, here = np.random.default_rng(0), np.array([0.2])
         >>> highest = lambda b: (here, 1.0)
-        >>> inputs = PolicyInput(posterior, 2, Horizon(10), 1.0, 1.0, random, lambda: here, highest)
+        >>> inputs = PolicyInput(
+        ...     posterior, 2, Horizon(10), 1.0, 1.0, random, lambda: here, highest, defaults_of()
+        ... )
         >>> incumbent_value(inputs, "observation")
         1.0
         >>> incumbent_value(inputs, "quantile") < incumbent_value(inputs, "mean") < 1.0

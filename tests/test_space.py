@@ -1,10 +1,8 @@
 """Spaces: round trips bit for bit, bad input with a message that names it."""
 
-import doctest
 import json
 import math
 import pickle
-import sys
 from fractions import Fraction
 
 import numpy as np
@@ -246,10 +244,6 @@ def test_a_single_value_sits_in_the_middle(parameter: Parameter) -> None:
     assert space.encode(space.decode([0.9])).tolist() == [0.5]
 
 
-def test_the_documented_example() -> None:
-    assert doctest.testmod(sys.modules[Space.__module__]) == (0, 2)
-
-
 def test_shape_of_a_space() -> None:
     space = mixed()
     assert space.names == ("dose", "share", "visits", "drug", "size")
@@ -424,7 +418,7 @@ def test_minus_zero_is_zero() -> None:
         (lambda: Categorical(3), "choices must be a non-empty list, got 3"),
         (lambda: Categorical(["a", "a"]), r"choices must be distinct, got \['a', 'a'\]"),
         (lambda: Categorical([1, 1.0]), "choices must be distinct"),
-        (lambda: Categorical(["\ud800"]), r"'\\ud800' of choices can't be written"),
+        (lambda: Categorical(["\ud800"]), r"'\\ud800' of choices is no valid text"),
         (lambda: Categorical([[1], [2]]), r"each of choices must be .*, got \[1\]"),
         (lambda: Categorical([math.nan]), "each of choices must be .*, got nan"),
         (lambda: Ordinal([1, 2, 1]), "values must be distinct"),

@@ -151,7 +151,7 @@ class Model:
         """The model that `to_json` wrote.
 
         Raises:
-            ConfigError: a setting is unknown or out of range.
+            ConfigError: the kernel is unknown, or a setting is out of range.
         """
         # Old studies have no `tail` in their JSON.
         given: dict[str, Any] = {"tail": "linear"} | _with_tuples(data)

@@ -416,6 +416,16 @@ def test_asked_again_with_the_same_key(study: Study, storage: str) -> None:
             study.ask(wrong)  # type: ignore[call-overload]
 
 
+def test_asked_again_with_the_same_key_when_the_budget_is_spent(study: Study) -> None:
+    """The answer was missed, and not the trial."""
+    study.extend(2)
+    trials = [study.ask(key=f"job {i}", within_budget=True) for i in range(2)]
+    assert study.remaining == 0
+    assert [study.ask(key=f"job {i}", within_budget=True) for i in range(2)] == trials
+    with pytest.raises(rl.BudgetError, match="the budget of 2 is spent"):
+        study.ask(key="job 2", within_budget=True)
+
+
 def test_two_at_once_with_the_same_key(
     study: Study, storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -639,6 +649,25 @@ def test_threads_share_a_study(study: Study) -> None:
         thread.join()
     assert sum(done) == 20
     check(study, 20)
+
+
+def test_what_is_looked_at_does_not_change_meanwhile(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever answers a question holds the lock, and a proposal does not."""
+    alone = []
+    for name in ("best", "history", "propose"):
+        real = getattr(rl.Optimizer, name)
+
+        def noted(self: rl.Optimizer, real: Any = real, name: str = name) -> Any:
+            alone.append((name, study._lock._is_owned()))  # type: ignore[attr-defined]
+            return real(self)
+
+        monkeypatch.setattr(rl.Optimizer, name, noted)
+    study.tell(study.ask(), 1.0)
+    study.best()
+    study.history()
+    assert alone == [("propose", False), ("best", True), ("history", True)]
 
 
 @needs_fork

@@ -416,6 +416,12 @@ def test_asked_again_with_the_same_key(study: Study, storage: str) -> None:
             study.ask(wrong)  # type: ignore[call-overload]
 
 
+def test_who_only_reads_creates_no_study(study: Study, storage: str) -> None:
+    with pytest.raises(rl.UnknownTrialError, match="there is no study 'other'"):
+        Study.open(storage, "other", **SETTINGS, read_only=True)
+    study.refresh()
+
+
 def test_asked_again_with_the_same_key_when_the_budget_is_spent(study: Study) -> None:
     """The answer was missed, and not the trial."""
     study.extend(2)
@@ -668,6 +674,31 @@ def test_what_is_looked_at_does_not_change_meanwhile(
     study.best()
     study.history()
     assert alone == [("propose", False), ("best", True), ("history", True)]
+
+
+def test_a_state_never_goes_back(study: Study) -> None:
+    """Of two threads the slower one may come with what the other one has passed already."""
+    study.ask(2)
+    old = study._state.copy()
+    study.tell(0, 1.0)
+    study.tell(1, 2.0)
+    late = study.events()[-2]
+    assert study._adopt(old, late).observations == 2
+    assert old.last == late
+    assert study._state.last.seq == late.seq + 1
+
+
+def test_a_copy_of_a_state_is_its_own(study: Study) -> None:
+    study.ask(key="first")
+    state = study._state
+    twin = state.copy()
+    study.ask(key="second")
+    study.abandon(0, key="third")
+    for event in study.events()[2:]:
+        twin.apply(event)
+    assert (len(state.by_key), len(state.asked_at), len(state.changes)) == (1, 1, 0)
+    assert (len(twin.by_key), len(twin.asked_at), len(twin.changes)) == (2, 2, 1)
+    assert (state.optimizer.asked, twin.optimizer.asked) == (1, 2)
 
 
 @needs_fork

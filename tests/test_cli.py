@@ -20,8 +20,10 @@ import pytest
 import regretless as rl
 from regretless.cli import tune as tuning
 from regretless.cli.app import main
-from regretless.cli.text import age, summary
+from regretless.cli.text import age, best_point, price, summary
 from regretless.cli.tune import load
+from regretless.ledger import Ledger
+from regretless.results import Best
 from regretless.studies import Snapshot
 
 SPACE = {
@@ -600,3 +602,32 @@ def test_a_result_that_is_no_number_gives_the_trial_up(task: tuning.Task, opened
     with pytest.raises(rl.DataError, match="nan"):
         tuning.work(replace(task, objective=lambda params: float("nan")), opened, opened)
     assert [row.status for row in opened.history()] == ["abandoned"]
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_the_price_is_what_was_lost_whatever_is_better(direction: Any) -> None:
+    """Ten looks at a good point, and one that was worse by 6."""
+    sign = 1.0 if direction == "maximize" else -1.0
+    opt = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), 30, direction=direction)
+    assert Ledger.of(opt).lost() is None
+    assert price(Ledger.of(opt)) == []
+    for _ in range(10):
+        opt.tell(opt.adopt({"x": 0.5}), sign * 8.0)
+    opt.tell(opt.adopt({"x": 1.0}), sign * 2.0)
+    opt.observe({"x": 0.0}, sign * -90.0)  # prior data cost nothing
+    lost = Ledger.of(opt).lost()
+    assert lost is not None
+    assert lost == pytest.approx(11 * sign * opt.best().mean - 82.0)
+    assert 3.0 < lost < 12.0
+    (line,) = price(Ledger.of(opt))
+    assert line.startswith(f"price so far: {lost:.4g} lost in 11 trials against the best point")
+    assert line.endswith(f" ({lost / 11:.4g} a trial)")
+
+
+def test_the_best_point_in_words() -> None:
+    best = Best({"x": 0.25}, mean=2.0, low=1.5, high=2.5, count=3, sample_mean=2.1, luckiest=9.0)
+    first, second = best_point(best)
+    assert first == 'best: {"x": 0.25}'
+    assert second == (
+        "  mean 2, 95 % interval 1.5 to 2.5, tried 3 times (the luckiest result anywhere: 9)"
+    )

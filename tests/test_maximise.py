@@ -19,6 +19,7 @@ from regretless.policies import (
     Policy,
     PolicyInput,
     PosteriorScore,
+    Rows,
     Score,
 )
 from regretless.search import Found, candidates, maximise, same_point
@@ -344,6 +345,9 @@ def test_merging_looks_at_close_points_only() -> None:
     assert same_point(score, begin, np.array([0.52]), 1, NEWEST.merge) in (0, 1)
     assert same_point(score, begin, np.array([0.70]), 1, NEWEST.merge) is None
     assert same_point(score, begin, np.array([0.52]), 10**12, NEWEST.merge) is None
+    for away, same in ((0.049, 2), (0.051, None)):  # a twentieth of the range
+        assert same_point(score, begin, np.array([0.9 + away]), 1, NEWEST.merge) == same
+        assert same_point(score, begin, np.array([0.9 - away]), 1, NEWEST.merge) == same
 
 
 def test_points_are_merged_that_all_evaluations_left_could_not_tell_apart() -> None:
@@ -374,3 +378,104 @@ def test_of_several_points_that_are_the_same_the_best_feasible_one_is_taken() ->
     assert same_point(score, last_two, here, 1, NEWEST.merge) in (1, 2)
     shut = score.within(Gate(50.0, -1.0, 1.0))
     assert same_point(shut, Candidates(gp, none), here, 1, NEWEST.merge) is None
+
+
+# --- the parts ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "width", "complete"),
+    [(2048, 10**6, True), (2049, 10**6, False), (8000, 50, True), (8001, 50, False)],
+)
+def test_how_large_a_finite_space_is_listed(size: int, width: int, complete: bool) -> None:
+    """Up to 2048 points, or 400,000 terms, whichever is more."""
+    here = state(rl.Space({"n": rl.Int(1, size)}), 0)
+    begin = candidates(here.space, here.gp, np.random.default_rng(0), width, NEWEST.search)
+    assert begin.complete is complete
+    assert (len(begin.others) == size) is complete
+
+
+@pytest.mark.parametrize(("width", "count"), [(1, 2048), (80, 500), (10**4, 256)])
+def test_candidates_are_fewer_where_each_costs_more_and_some_are_on_faces(
+    width: int, count: int
+) -> None:
+    here = cube(4, 0)
+    rng = np.random.default_rng(0)
+    others = candidates(here.space, here.gp, rng, width, NEWEST.search).others
+    assert others.shape == (count, 4)
+    outside = ((others == 0.0) | (others == 1.0)).mean()
+    assert 0.1 < outside < 0.25  # every other point is pushed out, by a half of the range
+    assert ((others >= 0.0) & (others <= 1.0)).all()
+
+
+@dataclass(frozen=True)
+class Watched(Score):
+    """A score that notes where it is looked at."""
+
+    inner: PosteriorScore
+    seen: list[Array]
+    flat: bool = False
+
+    @property
+    def width(self) -> int:
+        return self.inner.width
+
+    def scales(self, dim: int) -> Array:
+        return self.inner.scales(dim)
+
+    def _noted(self, x: Array, value: Array) -> Array:
+        self.seen.append(x)
+        return np.zeros_like(value) if self.flat else value
+
+    def __call__(self, x: Array) -> tuple[Array, Array]:
+        value, slack = self.inner(x)
+        return self._noted(x, value), slack
+
+    def at_rows(self, rows: Rows) -> tuple[Array, Array]:
+        value, slack = self.inner.at_rows(rows)
+        return self._noted(self.inner.posterior.points[rows], value), slack
+
+    def ascend(self, x: Array, barrier: float) -> tuple[Array, Array]:
+        value, slope = self.inner.ascend(x, barrier)
+        return self._noted(x, value), np.zeros_like(slope) if self.flat else slope
+
+
+def test_no_climb_leaves_the_cube() -> None:
+    for seed in range(6):
+        here = cube(3, seed)
+        inner = here.score(rl.EI())
+        assert isinstance(inner, PosteriorScore)
+        watched = Watched(inner, [])
+        here.found(watched, seed)
+        looked_at = np.vstack(watched.seen)
+        assert len(looked_at) > 500
+        assert looked_at.min() >= 0.0
+        assert looked_at.max() <= 1.0
+
+
+def test_of_points_that_are_equally_good_a_sampled_one_is_taken() -> None:
+    here = cube(2, 1)
+    inner = here.score(rl.EI())
+    assert isinstance(inner, PosteriorScore)
+    assert here.found(Watched(inner, [], flat=True)).row == 0
+    begin = Candidates(here.gp, here.gp.data.x[::-1].copy(), complete=True)
+    rng = np.random.default_rng(0)
+    flat = Watched(inner, [], flat=True)
+    assert maximise(flat, here.space, begin, rng, NEWEST.search).row == 0
+
+
+def test_the_search_looks_around_the_best_sampled_points() -> None:
+    """Closer than points that are spread evenly come to each other."""
+    here = rippled(3, 0)
+    inner = here.score(rl.EI())
+    assert isinstance(inner, PosteriorScore)
+    value, _ = inner.at_rows(slice(None))
+    best = here.gp.data.x[np.argsort(-value)[:8]]
+    near = []
+    for brief in (False, True):
+        watched = Watched(inner, [])
+        here.found(watched, brief=brief)
+        new = np.vstack([x for x in watched.seen if len(x) > 64])  # a climb has fewer at once
+        away = np.abs(new[:, None] - best) / np.clip(inner.scales(3), 0.02, 1.0)
+        near.append(int(((away.max(axis=2) > 0.0) & (away.max(axis=2) < 1.0)).any(axis=1).sum()))
+    assert near[0] > near[1] + 60  # a brief search saves that

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 import regretless as rl
 from regretless.defaults import NEWEST
 from regretless.model import Scaling
+from regretless.model.belief import Belief, Observed
+from regretless.model.fit import fit, widened
 
 BENT = Scaling(shift=-0.3, scale=2.0, knee=1.0, width=0.5)
 GOOD = [0.9, 0.1, 0.8, 0.7, 0.97, 0.5]
@@ -188,3 +190,44 @@ def test_an_sd_is_stretched_as_far_as_its_mean_is_drawn_in() -> None:
         )
         stretched = (up - down) / 2e-6 > 1.5 * scaling.scale
         assert stretched is deep
+
+
+def test_no_depth_is_beyond_numbers_on_the_way_back() -> None:
+    deep = np.array([-1e9, -1e300])
+    for back in (BENT.to_user(deep), BENT.rate(deep)):
+        assert np.isfinite(back).all()
+    assert (BENT.to_user(deep) < -1e100).all()
+    assert np.isfinite(BENT.to_user(deep) ** 2).all()
+
+
+@pytest.mark.parametrize("method", ["map", "ml"])
+def test_only_a_fit_with_priors_is_widened(method: Literal["map", "ml"]) -> None:
+    model = rl.Model(kernel="se", method=method, tail="linear")
+    columns = (rl.Float(0.0, 1.0),)
+    belief = Belief.empty(model, columns, NEWEST)
+    for x in np.linspace(0.0, 1.0, 8):
+        belief = belief.learn(Observed(np.array([x]), float(np.sin(5 * x)), 1.0, None))
+    fresh = belief.refit_if_due()
+    assert fresh.fitted is not None
+    data = belief.data.standardised(fresh.fitted.scaling.shift, fresh.fitted.scaling.scale)
+    plain = fit(data, model.start(columns, NEWEST.fit), model, NEWEST.fit).hyper
+    wanted = widened(plain, 8, NEWEST.fit) if method == "map" else plain
+    assert fresh.fitted.hyper.omega2 == pytest.approx(wanted.omega2)
+    assert fresh.fitted.hyper.lam2 == pytest.approx(wanted.lam2)
+    assert widened(plain, 8, NEWEST.fit).omega2 > 1.5 * plain.omega2
+
+
+@pytest.mark.parametrize(("mean", "shifted"), [("constant", True), ("zero", False)])
+def test_a_model_of_zero_mean_is_not_shifted(
+    mean: Literal["constant", "zero"], shifted: bool
+) -> None:
+    for tail in ("log", "linear"):
+        opt = rl.Optimizer(
+            rl.Space({"x": rl.Float(0, 1)}), 30, n0=4, model=rl.Model(mean=mean, tail=tail)
+        )  # type: ignore[arg-type]
+        for trial in opt.ask(4):
+            opt.tell(trial, 10.0 + float(trial.params["x"]))  # type: ignore[arg-type]
+        opt.ask()
+        fitted = opt._belief.fitted
+        assert fitted is not None
+        assert (fitted.scaling.shift != 0.0) is shifted

@@ -213,9 +213,9 @@ def test_before_anything_was_told() -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_can_be_shown(policy: str) -> None:
-    got = shown(tuned(policy=policy, steps=18))
+    got = shown(tuned(policy=policy, steps=12))
     assert got["policy"] == policy
-    assert len(got["running"]["number"]) == 17
+    assert len(got["running"]["number"]) == 11
 
 
 def test_past_the_budget() -> None:

@@ -13,7 +13,14 @@ from regretless.horizon import Horizon
 from regretless.improvement import gate, h
 from regretless.kernels import SE, Matern
 from regretless.model import GP, Data, Hyper
-from regretless.policies import POLICIES, PolicyInput, PosteriorScore, incumbent_value, make_policy
+from regretless.policies import (
+    POLICIES,
+    Candidates,
+    PolicyInput,
+    PosteriorScore,
+    incumbent_value,
+    make_policy,
+)
 
 
 def context(seed: int = 0, m: int = 12, dim: int = 2, remaining: int = 40) -> PolicyInput:
@@ -104,6 +111,19 @@ def test_gradients(name: str, barrier: float) -> None:
         np.testing.assert_allclose(value, score(x)[0], rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("name", SCORES)
+def test_a_score_over_candidates_is_that_of_the_data_and_then_of_the_others(name: str) -> None:
+    here = context(3)
+    score = SCORES[name].score(here)
+    others = np.random.default_rng(7).random((9, 2))
+    together = score.over(Candidates(here.posterior, others))
+    apart = score.at_rows(slice(here.rows)), score(others)
+    for one, known, new in zip(together, *apart, strict=True):
+        np.testing.assert_allclose(one, np.append(known, new), rtol=1e-9, atol=1e-12)
+    at_data, there = score.at_rows(slice(here.rows)), score(here.posterior.data.x)
+    np.testing.assert_allclose(at_data[0], there[0], rtol=1e-6, atol=1e-6)
+
+
 def test_scores_are_what_they_are_called() -> None:
     here = context()
     x = np.random.default_rng(2).random((50, 2))
@@ -157,6 +177,16 @@ def test_nguyen_falls_back_to_the_largest_sample_mean() -> None:
     assert rl.EINguyen(kappa=0.0).settle(here, -1e9) is None
 
 
+def test_nguyen_does_not_fall_back_to_a_point_under_way() -> None:
+    """The rows beyond `rows` are what is expected of pending trials."""
+    here = next(c for c in map(context, range(20)) if np.argmax(c.posterior.data.y) > 1)
+    y = here.posterior.data.y
+    best = int(np.argmax(y))
+    told = replace(here, rows=best)
+    assert rl.EINguyen().settle(told, -99.0) == int(np.argmax(y[:best]))
+    assert told.incumbent_row < best
+
+
 def test_ei_is_eic_without_its_gate() -> None:
     space = rl.Space({"x": rl.Float(0, 1), "y": rl.Float(0, 1)})
 
@@ -178,6 +208,25 @@ def test_theory_s_omega_widens_the_posterior() -> None:
     assert isinstance(score, PosteriorScore)
     expected = 2.0 * np.sqrt(here.posterior.information + 1 + np.log(10))
     assert score.omega == pytest.approx(expected)
+
+
+def test_a_schedule_of_theory_s_omega_ends_in_what_was_learnt_or_in_its_last() -> None:
+    here = context()
+    assert here.asked == 12
+
+    def width(gamma: float) -> float:
+        return 2.0 * float(np.sqrt(gamma + 1 + np.log(10)))
+
+    listed = tuple(float(n) for n in range(20))
+    for gamma, wanted in (
+        (listed, 12.0),
+        (listed[:13], 12.0),
+        (listed[:12], max(here.posterior.information, 11.0)),
+        ((1e3,), 1e3),  # past its end omega_n must not fall
+        ((1e-3,), here.posterior.information),
+    ):
+        policy = rl.EIC(omega_scale=2.0, delta=0.1, gamma=gamma)
+        assert policy.omega(here) == pytest.approx(width(wanted)), gamma
 
 
 def test_explore_then_commit() -> None:

@@ -74,6 +74,7 @@ class Workers:
 
     asked: list[int] = field(default_factory=list)
     told: list[int] = field(default_factory=list)
+    ask_seconds: list[float] = field(default_factory=list)
     tell_seconds: list[float] = field(default_factory=list)
     errors: list[Exception] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
@@ -82,8 +83,10 @@ class Workers:
         done = 0
         try:
             while not self.stop.is_set() and done != rounds:
+                start = time.perf_counter()
                 trial = study.ask()
                 self.asked.append(trial.number)
+                self.ask_seconds.append(time.perf_counter() - start)
                 start = time.perf_counter()
                 study.tell(trial, f(trial.number, trial.params))
                 self.tell_seconds.append(time.perf_counter() - start)
@@ -179,33 +182,38 @@ def test_damage_and_unknown_studies_have_their_own_errors_at_the_client(tmp_path
         assert not isinstance(unknown.value, TrialError)
 
 
-def test_a_trial_of_another_study_is_refused_from_afar_too(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A client of a service for all who need no more: each has a study of its own."""
+    folder = tmp_path_factory.mktemp("plain")
+    with serving(str(folder / "s.db"), folder=folder) as service:
+        yield Client(service.url)
+
+
+def test_a_trial_of_another_study_is_refused_from_afar_too(plain: Client) -> None:
     line = rl.Space({"x": rl.Float(0.0, 1.0)})  # where starts of other seeds differ
-    with serving(str(tmp_path / "s.db"), folder=tmp_path) as service:
-        client = Client(service.url)
-        mine, others = (client.create(n, space=line, budget=3, seed=len(n)) for n in ("a", "bb"))
-        trial, wrong = mine.ask(), others.ask()
-        assert trial.number == wrong.number
-        for stranger in (wrong, rl.Optimizer(line, 3, seed=7).ask()):
-            with pytest.raises(UnknownTrialError, match="is of another optimiser"):
-                mine.tell(stranger, 123.0)
-            with pytest.raises(UnknownTrialError, match="is of another optimiser"):
-                mine.abandon(stranger)
-        assert [row.status for row in mine.history()] == ["pending"]
-        client.study("a").tell(trial, 1.0)  # another handle on the same study
-        assert [row.value for row in mine.history()] == [1.0]
+    mine, others = (plain.create(n, space=line, budget=3, seed=len(n)) for n in ("a", "bb"))
+    trial, wrong = mine.ask(), others.ask()
+    assert trial.number == wrong.number
+    for stranger in (wrong, rl.Optimizer(line, 3, seed=7).ask()):
+        with pytest.raises(UnknownTrialError, match="is of another optimiser"):
+            mine.tell(stranger, 123.0)
+        with pytest.raises(UnknownTrialError, match="is of another optimiser"):
+            mine.abandon(stranger)
+    assert [row.status for row in mine.history()] == ["pending"]
+    plain.study("a").tell(trial, 1.0)  # another handle on the same study
+    assert [row.value for row in mine.history()] == [1.0]
 
 
-def test_the_client_reads_page_by_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_client_reads_page_by_page(plain: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regretless.client.PAGE", 2)
-    with serving(str(tmp_path / "s.db"), folder=tmp_path) as service:
-        study = Client(service.url).create("s", space=SPACE, budget=9)
-        study.ask(5)
-        for x in (0.1, 0.2, 0.3, 0.4):
-            study.observe({"x": x, "kind": "a"}, x)
-        assert [row.number for row in study.history()] == [None] * 4 + [0, 1, 2, 3, 4]
-        assert [event.seq for event in study.events()] == list(range(1, 11))
-        assert [event.seq for event in study.events(after=8)] == [9, 10]
+    study = plain.create("pages", space=SPACE, budget=9)
+    study.ask(5)
+    for x in (0.1, 0.2, 0.3, 0.4):
+        study.observe({"x": x, "kind": "a"}, x)
+    assert [row.number for row in study.history()] == [None] * 4 + [0, 1, 2, 3, 4]
+    assert [event.seq for event in study.events()] == list(range(1, 11))
+    assert [event.seq for event in study.events(after=8)] == [9, 10]
 
 
 @pytest.mark.parametrize(
@@ -248,35 +256,34 @@ def test_a_token_that_can_t_travel_is_refused_and_not_shown(token: Any) -> None:
     assert "secr" not in str(raised.value)
 
 
-def test_the_client_takes_what_a_study_takes(tmp_path: Path) -> None:
+def test_the_client_takes_what_a_study_takes(plain: Client) -> None:
     space = rl.Space({"n": rl.Int(1, 9), "on": rl.Categorical([True, False])})
-    with serving(str(tmp_path / "s.db"), folder=tmp_path) as service:
-        study = Client(service.url).create("s", space=space, budget=9)
-        params: Any = {"n": np.int64(3), "on": np.bool_(True)}
-        study.observe(params, np.float32(1.5), count=np.int64(12))  # type: ignore[arg-type]
-        assert len(study.ask(np.int64(2))) == 2  # type: ignore[call-overload]
-        study.tell(np.int64(0), np.int64(2))  # type: ignore[arg-type]
-        wrong: list[tuple[type[rl.RegretlessError], str, Callable[[], object]]] = [
-            (rl.DataError, "value: need a number that is finite", lambda: study.tell(1, nan)),
-            (rl.DataError, "can't be written", lambda: study.observe({"n": nan, "on": True}, 1.0)),
-            (UnknownTrialError, "got 'abc'", lambda: study.tell("abc", 1.0)),  # type: ignore[arg-type]
-            (UnknownTrialError, "got True", lambda: study.tell(True, 1.0)),
-            (rl.ConfigError, "n: need a whole number", lambda: study.ask(1.5)),  # type: ignore[call-overload]
-            (rl.ConfigError, "key: need printable ASCII", lambda: study.ask(key="日本")),
-            (rl.ConfigError, "key: need printable ASCII", lambda: study.ask(key="a\nb")),
-            (rl.SpaceError, "params: must map", lambda: study.observe(None, 1.0)),  # type: ignore[arg-type]
-            (rl.SpaceError, "params: must map", lambda: study.adopt(3)),  # type: ignore[arg-type]
-            (rl.ConfigError, "got None", lambda: Client(service.url).study(None)),  # type: ignore[arg-type]
-            (
-                rl.ConfigError,
-                "space: need a Space",
-                lambda: Client(service.url).create("t", space={}, budget=1),  # type: ignore[arg-type]
-            ),
-        ]
-        for error, says, call in wrong:
-            with pytest.raises(error, match=says):
-                call()
-        assert [row.value for row in study.history()] == [1.5, 2.0, None]
+    study = plain.create("takes", space=space, budget=9)
+    params: Any = {"n": np.int64(3), "on": np.bool_(True)}
+    study.observe(params, np.float32(1.5), count=np.int64(12))  # type: ignore[arg-type]
+    assert len(study.ask(np.int64(2))) == 2  # type: ignore[call-overload]
+    study.tell(np.int64(0), np.int64(2))  # type: ignore[arg-type]
+    wrong: list[tuple[type[rl.RegretlessError], str, Callable[[], object]]] = [
+        (rl.DataError, "value: need a number that is finite", lambda: study.tell(1, nan)),
+        (rl.DataError, "can't be written", lambda: study.observe({"n": nan, "on": True}, 1.0)),
+        (UnknownTrialError, "got 'abc'", lambda: study.tell("abc", 1.0)),  # type: ignore[arg-type]
+        (UnknownTrialError, "got True", lambda: study.tell(True, 1.0)),
+        (rl.ConfigError, "n: need a whole number", lambda: study.ask(1.5)),  # type: ignore[call-overload]
+        (rl.ConfigError, "key: need printable ASCII", lambda: study.ask(key="日本")),
+        (rl.ConfigError, "key: need printable ASCII", lambda: study.ask(key="a\nb")),
+        (rl.SpaceError, "params: must map", lambda: study.observe(None, 1.0)),  # type: ignore[arg-type]
+        (rl.SpaceError, "params: must map", lambda: study.adopt(3)),  # type: ignore[arg-type]
+        (rl.ConfigError, "got None", lambda: plain.study(None)),  # type: ignore[arg-type]
+        (
+            rl.ConfigError,
+            "space: need a Space",
+            lambda: plain.create("t", space={}, budget=1),  # type: ignore[arg-type]
+        ),
+    ]
+    for error, says, call in wrong:
+        with pytest.raises(error, match=says):
+            call()
+    assert [row.value for row in study.history()] == [1.5, 2.0, None]
 
 
 @contextmanager
@@ -389,7 +396,8 @@ def test_many_clients_on_one_study(storage: str, tmp_path: Path) -> None:
         for thread in workers.start([study] * 20, rounds=3):
             thread.join()
     assert len(workers.told) == 60
-    assert np.quantile(workers.tell_seconds, 0.95) < 0.5  # the machine may be busy with others
+    # Twenty asks stand in line, and a busy machine makes both longer.
+    assert np.median(workers.tell_seconds) < np.median(workers.ask_seconds) / 2
     check_log(storage, workers, before=100)
 
 

@@ -35,7 +35,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 REPEATABLE = settings(
-    max_examples=15,
     deadline=None,
     derandomize=True,
     database=None,
@@ -51,12 +50,22 @@ BEYOND_SHAPES = [positive_data_acceptance, negative_data_rejection]
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
 def test_whatever_is_sent(service: Service, mode: GenerationMode) -> None:
     """Right requests and wrong ones, for every operation."""
+    send(service, mode, times=8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+def test_whatever_is_sent_at_length(service: Service, mode: GenerationMode) -> None:
+    send(service, mode, times=60)
+
+
+def send(service: Service, mode: GenerationMode, times: int) -> None:
     description = schemathesis.openapi.from_url(f"{service.url}/openapi.json")
     operations = [found.ok() for found in description.get_all_operations()]
     assert len(operations) > 12
     for operation in operations:
 
-        @REPEATABLE
+        @settings(REPEATABLE, max_examples=times)
         @given(case=operation.as_strategy(generation_mode=mode))
         def check(case: Any) -> None:
             if "name" in case.path_parameters:  # hardly ever a study that is there, by chance

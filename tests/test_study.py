@@ -424,6 +424,22 @@ def test_asked_again_with_the_same_key(study: Study, storage: str) -> None:
             study.ask(wrong)  # type: ignore[call-overload]
 
 
+def test_who_only_reads_creates_no_study(study: Study, storage: str) -> None:
+    with pytest.raises(rl.UnknownStudyError, match="there is no study 'other'"):
+        Study.open(storage, "other", **SETTINGS, read_only=True)
+    study.refresh()
+
+
+def test_asked_again_with_the_same_key_when_the_budget_is_spent(study: Study) -> None:
+    """The answer was missed, and not the trial."""
+    study.extend(2)
+    trials = [study.ask(key=f"job {i}", within_budget=True) for i in range(2)]
+    assert study.remaining == 0
+    assert [study.ask(key=f"job {i}", within_budget=True) for i in range(2)] == trials
+    with pytest.raises(rl.BudgetError, match="the budget of 2 is spent"):
+        study.ask(key="job 2", within_budget=True)
+
+
 def test_two_at_once_with_the_same_key(
     study: Study, storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -647,6 +663,56 @@ def test_threads_share_a_study(study: Study) -> None:
         thread.join()
     assert sum(done) == 20
     check(study, 20)
+
+
+def test_what_is_looked_at_does_not_change_meanwhile(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever answers a question holds the lock, and a proposal does not."""
+    alone = []
+    for name in ("best", "history", "propose"):
+        real = getattr(rl.Optimizer, name)
+
+        def noted(self: rl.Optimizer, real: Any = real, name: str = name) -> Any:
+            alone.append((name, study._lock._is_owned()))  # type: ignore[attr-defined]
+            return real(self)
+
+        monkeypatch.setattr(rl.Optimizer, name, noted)
+    study.tell(study.ask(), 1.0)
+    study.best()
+    study.history()
+    assert alone == [("propose", False), ("best", True), ("history", True)]
+
+
+def test_a_state_never_goes_back(study: Study) -> None:
+    """Of two threads the slower one may come with what the other one has passed already."""
+    study.ask(2)
+    old = study._state.copy()
+    study.tell(0, 1.0)
+    study.tell(1, 2.0)
+    late = study.events()[-2]
+    assert study._take_in(late) == old.fold(late)
+    assert study._state.optimizer.observations == 2
+    assert study._state.last.seq == late.seq + 1
+
+
+def test_a_copy_of_a_state_is_its_own(study: Study) -> None:
+    study.ask(key="first")
+    state = study._state
+    twin = state.copy()
+    study.ask(key="second")
+    study.abandon(0, key="third")
+    assert study._state is state  # events are folded in place
+    assert (len(twin.by_key), len(twin.asked_at), len(twin.changes)) == (1, 1, 0)
+    assert (len(state.by_key), len(state.asked_at), len(state.changes)) == (2, 2, 1)
+    assert (twin.optimizer.asked, state.optimizer.asked) == (1, 2)
+    for stored in study.events()[2:]:
+        twin.fold(stored)
+    assert (twin.by_key, twin.asked_at, twin.changes) == (
+        state.by_key,
+        state.asked_at,
+        state.changes,
+    )
 
 
 @needs_fork

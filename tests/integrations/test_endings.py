@@ -122,8 +122,7 @@ def test_nothing_is_told_anew_without_a_reason() -> None:
         assert made.optimizer is before
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("ending", [None, -math.inf])
+@pytest.mark.parametrize(("seed", "ending"), [(0, None), (1, -math.inf), (2, None)])
 def test_a_corner_that_fails_is_left_alone(seed: int, ending: float | None) -> None:
     """With the production's configuration given first, and results that are all alike."""
     space = rl.Space({name: rl.Float(0.0, 1.0) for name in "abc"})

@@ -177,7 +177,7 @@ def test_climbs_along_the_slope_of_its_objective(method: str, known: bool) -> No
         data, _ = data.add(rng.random(3), 0.3, variance=0.1)
     model = Model(method=method, length_prior=(-0.3, 0.7), noise_prior=(-3.0, 1.5))  # type: ignore[arg-type]
     start = model.start([NUMBER, NUMBER, CHOICE], NEWEST.fit)
-    search = fitting._Search(data, start, model)
+    search = fitting._Search(data, start, model, NEWEST.fit)
     p = search._vector(start) + rng.uniform(-0.5, 0.5, len(search.bounds))
     value, gradient = search._objective(p)
     assert isclose(value, search.screen(p), rel_tol=1e-12)
@@ -223,7 +223,7 @@ SMOOTHER = Model(length_prior=(log(0.5), 1.0))
 def test_a_poor_optimum_is_left(model: Model) -> None:
     data = wiggles()
     start = replace(model.start([NUMBER], NEWEST.fit), kernel=SE((30.0,)), lam2=100.0)
-    search = fitting._Search(data, start, model)
+    search = fitting._Search(data, start, model, NEWEST.fit)
     trap = search._clip(search._vector(start))
     stuck, value = search.descend(trap)
     found = fit(data, start, model)
@@ -244,7 +244,7 @@ def test_is_about_as_good_as_many_random_starts(name: str, seed: int) -> None:
     y = np.sin(7 * x[:, 0]) * np.cos(4 * x[:, 1]) + 0.1 * rng.standard_normal(30)
     data, start = Data.of(x, y), model.start([NUMBER] * 2, NEWEST.fit)
     found = fit(data, start, model)
-    search = fitting._Search(data, start, model)
+    search = fitting._Search(data, start, model, NEWEST.fit)
     lows, highs = [0.02, 0.02, 1e-4], [5.0, 5.0, 1.0]
     if name == "default":  # odds and ratio of the ripple
         lows[2:2], highs[2:2] = [0.01, 0.03], [10.0, 0.6]
@@ -466,7 +466,7 @@ def test_kernels_by_name(name: str, kind: Kernel) -> None:
 
 
 def test_kernels_by_the_kinds_of_columns() -> None:
-    mixed = Model().start([NUMBER, CHOICE, Ordinal([1, 2], NEWEST.fit)]).kernel
+    mixed = Model().start([NUMBER, CHOICE, Ordinal([1, 2])], NEWEST.fit).kernel
     assert isinstance(mixed, Product)
     assert [part.columns for part in mixed.parts] == [(0, 2), (1,)]  # type: ignore[attr-defined]
     assert isinstance(Model().start([CHOICE] * 2, NEWEST.fit).kernel, Hamming)
@@ -515,11 +515,11 @@ def test_a_kernel_that_json_does_not_know() -> None:
     class Own(SE):
         """Nobody else's."""
 
-    with pytest.raises(ConfigError, match="can't be written as JSON"):
+    with pytest.raises(ConfigError, match="Own can't be stored"):
         Model(Own((0.5,))).to_json()
     data = Model(SE((0.5,))).to_json()
     data["kernel"]["name"] = "Cubic"
-    with pytest.raises(ConfigError, match=r"need one of SE, .* got 'Cubic'"):
+    with pytest.raises(ConfigError, match=r"need one of .*SE, .* got 'Cubic'"):
         Model.from_json(data)
 
 

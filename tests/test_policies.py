@@ -184,7 +184,7 @@ def test_nguyen_does_not_fall_back_to_a_point_under_way() -> None:
     best = int(np.argmax(y))
     told = replace(here, rows=best)
     assert rl.EINguyen().settle(told, -99.0) == int(np.argmax(y[:best]))
-    assert told.incumbent_row < best
+    assert told.incumbent.row < best
 
 
 def test_ei_is_eic_without_its_gate() -> None:
@@ -212,7 +212,7 @@ def test_theory_s_omega_widens_the_posterior() -> None:
 
 def test_a_schedule_of_theory_s_omega_ends_in_what_was_learnt_or_in_its_last() -> None:
     here = context()
-    assert here.asked == 12
+    assert here.horizon.asked == 12
 
     def width(gamma: float) -> float:
         return 2.0 * float(np.sqrt(gamma + 1 + np.log(10)))

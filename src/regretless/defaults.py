@@ -2,7 +2,8 @@
 
 An optimiser uses these numbers where the user gives no setting for the initial design, the fit, the
 policy or the search.  A study stores the version that it was created with, and keeps it.  A release
-with other numbers adds a version here; it never changes an old one.
+with other numbers adds a version here; it never changes an old one.  tests/test_defaults.py pins
+the next suggestion of stored optimisers for each version.
 
 The comment on a constant says what it does and why it has this value.  "Measured" means that
 experiments chose the value: docs/results/default.md has them, in the section that is quoted.

@@ -33,13 +33,19 @@ BACKENDS = ("loky", "dask", "ray")
 _NOISE = 0x6E6F697365
 
 
+# The packages that decide what a run suggests.
+_CORE = ("kernels", "space", "design", "model", "theory", "policies", "search", "engine")
+
+
 def _digest() -> str:
     """A digest of the code that a run depends on."""
     root = Path(regretless.__file__).parent
+    core = [path for name in _CORE for path in sorted((root / name).rglob("*.py"))]
+    alone = [root / f"{name}.py" for name in ("defaults", "horizon", "improvement", "results")]
     tables = [
         root / "experiments" / f"{name}.py" for name in ("mlp", "problems", "runner", "specs")
     ]
-    files = [*sorted(root.glob("*.py")), *tables]
+    files = [*core, *alone, *tables]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 

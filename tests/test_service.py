@@ -267,6 +267,17 @@ def test_studies_that_were_not_used_for_long_are_closed(
     assert len(http.get("/api/studies").json()) == 3
 
 
+def test_the_study_that_is_closed_is_the_one_not_used_for_longest(
+    http: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rooms, "MOST_OPEN", 2)
+    for name in "abc":
+        http.post("/api/studies", json=NEW | {"name": name})
+    for name in "abac":
+        asked(http, f"/api/studies/{name}")
+    assert list(http.app.state.rooms._rooms) == ["a", "c"]  # type: ignore[attr-defined]
+
+
 def test_studies_over_one_journal_do_not_close_it(file: Path) -> None:
     space = rl.Space.from_json(SPACE)
     with Journal.open(file) as journal:

@@ -971,3 +971,4 @@ def test_a_surprise_is_measured_by_what_was_expected_noise_included() -> None:
     both = belief.learn(one).learn(other).current()
     apart = belief.learn(one).current().learn(other).current()
     assert both.surprise == apart.surprise > belief.learn(one).current().surprise
+    assert both._refitted().surprise == 0.0  # a new fit knows them all

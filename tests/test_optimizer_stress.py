@@ -357,6 +357,9 @@ def test_sentences_say_what_the_numbers_say() -> None:
         "explored: expected gain 0.0214 a step over the 140 that remain, "
         "against an expected loss of 0.4"
     )
+    soon = rl.Decision("explore", "ids", 140, horizon=42.4, **gains)
+    assert "a step over 42 of the 140 that remain, against" in str(soon)
+    assert "over the 140 that remain" in str(rl.Decision("explore", "ids", 140, horizon=140.0))
     moved = rl.Decision("exploit", "eic", 3, mean=2.0, sd=0.5, incumbent=1.75, **gains)
     assert str(moved).startswith(
         "moved: expected 2 ± 0.5, no worse than the value to beat (1.75); "

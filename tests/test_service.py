@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +287,17 @@ def test_studies_that_were_not_used_for_long_are_closed(
     assert len(http.get("/api/studies").json()) == 3
 
 
+def test_the_study_that_is_closed_is_the_one_not_used_for_longest(
+    http: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_studies, "MOST_OPEN", 2)
+    for name in "abc":
+        http.post("/api/studies", json=NEW | {"name": name})
+    for name in "abac":
+        asked(http, f"/api/studies/{name}")
+    assert list(http.app.state.studies._open) == ["a", "c"]  # type: ignore[attr-defined]
+
+
 def test_studies_over_one_journal_do_not_close_it(file: Path) -> None:
     space = rl.Space.from_json(SPACE)
     with Journal.open(file) as journal:
@@ -420,6 +432,38 @@ def test_a_body_without_a_length_is_counted(http: TestClient, study: str) -> Non
     response = http.post(f"{study}/ask", content=pieces, headers=JSON)
     assert "content-length" not in response.request.headers
     assert "1048576 bytes" in problem(response, 413)
+
+
+@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize(("over", "status"), [(0, 200), (1, 413)])
+def test_the_largest_body_that_is_let_in(
+    http: TestClient, study: str, counted: bool, over: int, status: int
+) -> None:
+    """By the length that was announced, and without one by what came."""
+    body = b'{"n": 1}'.ljust(guard.MAX_BODY + over)
+    content = body if counted else iter([body[:-5], body[-5:]])
+    response = http.post(f"{study}/ask", content=content, headers=JSON)
+    assert ("content-length" in response.request.headers) is counted
+    assert response.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("length", "refused"),
+    [
+        (str(guard.MAX_BODY), False),
+        (str(guard.MAX_BODY + 1), True),
+        ("9" * 10_000, True),
+        ("-1", True),
+        ("1e3", True),
+    ],
+)
+def test_a_body_that_says_it_is_too_long_is_not_even_read(length: str, refused: bool) -> None:
+    door = guard.Guard(lambda *_: None, Tokens(), "localhost")  # type: ignore[arg-type, return-value]
+    headers = {"host": "localhost", "content-type": "application/json", "content-length": length}
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "method": "POST", "path": "/api/studies", "headers": raw}
+    with pytest.raises(guard.Refused) if refused else nullcontext():
+        door._check(scope)
 
 
 def test_nobody_holds_the_door_open(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

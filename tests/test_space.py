@@ -321,6 +321,14 @@ def test_spread_is_fair_to_the_ends_of_a_range() -> None:
     ]
 
 
+def test_spread_is_fair_to_the_ends_of_a_logarithmic_range() -> None:
+    """Each integer k gets what lies between k - 1/2 and k + 1/2, at both ends as well."""
+    U = (np.arange(20_000) + 0.5)[:, None] / 20_000
+    counts = np.unique(Space({"n": Int(1, 4, log=True)}).spread(U), return_counts=True)[1]
+    edges = np.log([0.5, 1.5, 2.5, 3.5, 4.5])
+    np.testing.assert_allclose(counts / 20_000, np.diff(edges) / np.ptp(edges), atol=1e-3)
+
+
 def test_true_and_one_are_two_choices_but_one_and_one_point_zero_are_not() -> None:
     parameter = Categorical([True, 1, "1", None])
     assert [parameter.validate(v) for v in (True, 1, 1.0, "1", None)] == [True, 1, 1, "1", None]
@@ -359,6 +367,10 @@ def test_rounding_at_a_bound_is_forgiven() -> None:
     for value in (0.0, 5e-10):
         with pytest.raises(SpaceError):
             Float(1e-9, 1.0, log=True).validate(value)
+    for parameter in (Float(-2.0, 3.0), Float(1.0, 3.0, log=True)):
+        for value in (parameter.low - 1e-6, parameter.high + 1e-6):  # that is no rounding
+            with pytest.raises(SpaceError):
+                parameter.validate(value)
 
 
 def test_a_space_is_frozen_and_travels() -> None:

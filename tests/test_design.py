@@ -109,9 +109,9 @@ def test_centred_grid_covers_every_box_once(levels: list[int]) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: grid_levels(0, 2), "n0: must be an integer >= 1, got 0"),
-        (lambda: grid_levels(4, 0), "dim: must be an integer >= 1, got 0"),
-        (lambda: grid_levels(4.0, 2), r"n0: must be an integer >= 1, got 4\.0"),
+        (lambda: grid_levels(0, 2), "n0: need at least 1, got 0"),
+        (lambda: grid_levels(4, 0), "dim: need at least 1, got 0"),
+        (lambda: grid_levels(4.0, 2), r"n0: need a whole number, got 4\.0"),
         (lambda: budget_levels(-5, 2), "budget: .* got -5"),
         (lambda: budget_levels(5, 2, 0.0), r"constant: must be a positive number, got 0\.0"),
         (lambda: budget_levels(5, 2, math.nan), "constant: .* got nan"),
@@ -122,7 +122,7 @@ def test_centred_grid_covers_every_box_once(levels: list[int]) -> None:
             r"levels: need one per parameter \(2\), got \[2, 2, 2\]",
         ),
         (lambda: grid(cube(2), True), "levels: .* got True"),
-        (lambda: sobol(cube(2), 0), "n: must be an integer >= 1, got 0"),
+        (lambda: sobol(cube(2), 0), "n: need at least 1, got 0"),
         (lambda: latin_hypercube(cube(2), -1), "n: .* got -1"),
     ],
 )

@@ -106,7 +106,7 @@ def test_what_was_computed_for_a_proposal_is_not_computed_again(
         asked, refitted = asked + 1, refitted + trial.decision.refitted
         assert len(fits) == refitted  # the fit itself, and none when its event was folded
         known = study._state.optimizer._belief
-        assert known.gp is not None
+        assert known.posterior is not None
         assert known.included == len(known.told)
         study.tell(trial, 0.5)
 

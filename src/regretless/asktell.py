@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol, overload, runtime_checkable
+from typing import Protocol, overload
 
 from regretless.results import Best, Row, Trial
 from regretless.space import Scalar
 
 
-@runtime_checkable
 class AskTell(Protocol):
     """Anything that suggests what to try and takes the results.
 
     `Optimizer` (in memory), `Study` (in a database) and `RemoteStudy` (over HTTP) are such objects.
     Code that is written for `AskTell` works with all of them.  Each has options of its own besides,
     such as the `key` of a `Study`.
-
-    `isinstance(obj, AskTell)` checks the names only, not the signatures.  On Python 3.11 it also
-    reads the properties, for which a `RemoteStudy` asks its service.
 
     Example:
         >>> import regretless as rl

@@ -104,9 +104,10 @@ class Decision:
         Raises:
             StorageError: the reason is unknown, or a required attribute is missing.
         """
-        names = {f.name for f in fields(cls)}
-        if data["reason"] not in REASONS:
-            raise StorageError(f"decision: reason must be one of {REASONS}, got {data['reason']!r}")
+        names = cls.__dataclass_fields__
+        reason = data.get("reason") if isinstance(data, Mapping) else None
+        if reason not in REASONS:
+            raise StorageError(f"decision: reason must be one of {REASONS}, got {reason!r}")
         try:
             return cls(**{k: v for k, v in data.items() if k in names})
         except TypeError as error:

@@ -316,3 +316,28 @@ def test_a_time_that_can_t_be_right(time: Any) -> None:
             verb()
         assert repr(time) in str(raised.value)
     assert opt.to_json() == before
+
+
+@pytest.mark.parametrize("decision", [{}, 5, None, {"reason": "explore"}, {"mean": "high"}])
+def test_a_damaged_decision_is_named(decision: Any) -> None:
+    opt = rl.Optimizer(LINE, 9)
+    opt.ask()
+    document = json.loads(opt.to_json())
+    known = document["events"][1]["body"]["decision"]
+    whole = decision if decision != {"mean": "high"} else known | decision
+    document["events"][1]["body"]["decision"] = whole
+    with pytest.raises(rl.StorageError, match="event 'asked', version 1: decision"):
+        rl.Optimizer.from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [Told(0, {"objective": 5}), Observed({"x": 0.5}, {"objective": 5})],  # type: ignore[dict-item]
+)
+def test_an_event_of_wrong_types_changes_nothing(event: Any) -> None:
+    opt = rl.Optimizer(LINE, 9)
+    opt.ask()
+    before = opt.to_json()
+    with pytest.raises(rl.StorageError, match="need an Outcome as 'objective', got 5"):
+        opt.apply(event)
+    assert opt.to_json() == before

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import log
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +24,7 @@ from regretless.errors import SpaceError
 from regretless.kernels import Features, Kernel, Prior, Pullback
 from regretless.model import GP, Data, Hyper, Posterior
 from regretless.policies import Constraint, PolicyInput, PosteriorScore, Predicted, Score
+from regretless.search import Slice
 from regretless.space import Parameter
 from regretless.space.scales import Levels, Line, Ranks
 
@@ -70,6 +72,27 @@ def test_a_policy_that_says_nothing_is_refused_when_it_is_written() -> None:
 
         class Silent(rl.Policy):
             name: ClassVar[str] = "silent"
+
+
+def test_a_policy_with_a_name_of_the_library_can_t_be_stored(tmp_path: Path) -> None:
+    """The library's would be made in its place, without a word."""
+
+    @dataclass(frozen=True)
+    class Mine(rl.Policy):
+        name: ClassVar[str] = "random"
+
+        def shortcut(self, inputs: PolicyInput) -> Array:
+            return inputs.incumbent.x
+
+    optimizer = rl.Optimizer(PLANE, 9, policy=Mine())
+    run(optimizer, 8)
+    message = "policy: 'random' is the name of Random here: give Mine a name of its own"
+    with pytest.raises(rl.ConfigError, match=message):
+        optimizer.to_json()
+    with pytest.raises(rl.ConfigError, match=message):
+        rl.Study.open(tmp_path / "s.sqlite", "s", space=PLANE, budget=9, policy=Mine())
+    with pytest.raises(rl.RegretlessError, match="there is no study 's'"):
+        rl.Study.open(tmp_path / "s.sqlite", "s")
 
 
 # --- a kernel -------------------------------------------------------------------------------------
@@ -283,6 +306,48 @@ def test_a_parameter_that_exists_only_beside_another() -> None:
     assert rl.Optimizer.from_json(optimizer.to_json()).ask() == optimizer.ask()
 
 
+@dataclass(frozen=True, repr=False)
+class When(rl.Int, json="test-when"):
+    """An integer that exists only beside c = "b"."""
+
+    def is_active(self, params: Mapping[str, Any]) -> bool:
+        return params.get("c") == "b"
+
+
+def test_what_is_proposed_is_a_point_that_can_be_tried() -> None:
+    """Inactive columns rest in every candidate, so that a tried point is known again."""
+    space = rl.Space({"c": rl.Categorical(["a", "b"]), "k": When(1, 5000), "y": rl.Float(0, 1)})
+    optimizer, rng, tried = rl.Optimizer(space, 30), np.random.default_rng(0), set()
+    for _ in range(20):
+        x = optimizer._decide()[1]
+        np.testing.assert_array_equal(space.canonical(x[None, :])[0], x)
+        trial = optimizer.ask()
+        point = tuple(trial.params.items())
+        assert not (point in tried and trial.decision.reason in ("explore", "exploit"))
+        tried.add(point)
+        optimizer.tell(trial, (trial.params["c"] == "a") + 0.1 * rng.standard_normal())
+    here = space.encode({"c": "a", "y": 0.5})
+    around = space.neighbours(here)
+    np.testing.assert_array_equal(space.canonical(around), around)
+    assert {space.decode(x)["c"] for x in around} == {"b"}
+    fixed = Slice(space, {0: here[0]}).spread(rng.random((50, 3)))
+    np.testing.assert_array_equal(space.canonical(fixed), fixed)
+
+
+def test_two_kinds_can_t_have_one_name() -> None:
+    with pytest.raises(TypeError, match="json='float' is the name of Float already"):
+
+        class Fake(rl.Float, json="float"):
+            pass
+
+    with pytest.raises(TypeError, match="json='SE' is the name of SE already"):
+
+        class Other(rl.SE, json="SE"):
+            pass
+
+    assert rl.Space.from_json(PLANE.to_json()) == PLANE
+
+
 # --- a constraint ---------------------------------------------------------------------------------
 
 
@@ -434,7 +499,10 @@ def test_a_gp_is_a_posterior() -> None:
 # --- columns that are given -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("policy", ["ids", "eic", "gp-ucb", "gp-ts", "random"])
+FIXED = ["ids", "eic", "ei-nguyen", "gp-ucb", "gp-ts", "random", "explore-then-commit"]
+
+
+@pytest.mark.parametrize("policy", FIXED)
 @pytest.mark.parametrize("column", [0, 1, 2])
 def test_a_search_moves_only_what_is_not_fixed(policy: str, column: int) -> None:
     optimizer = rl.Optimizer(MIXED, 60, policy=policy)

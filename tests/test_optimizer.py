@@ -972,3 +972,14 @@ def test_a_surprise_is_measured_by_what_was_expected_noise_included() -> None:
     apart = belief.learn(one).current().learn(other).current()
     assert both.surprise == apart.surprise > belief.learn(one).current().surprise
     assert both._refitted().surprise == 0.0  # a new fit knows them all
+
+
+def test_a_copy_shares_nothing_that_changes() -> None:
+    for make in (rl.Optimizer.copy, copy.copy, copy.deepcopy):
+        opt = rl.Optimizer(LINE, 9)
+        trial = opt.ask()
+        twin = make(opt)
+        twin.tell(trial.number, 1.0)
+        assert [row.status for row in opt.history()] == ["pending"]
+        assert (opt.observations, len(opt.events), twin.observations) == (0, 1, 1)
+        assert twin._lock is not opt._lock

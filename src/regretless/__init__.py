@@ -120,3 +120,7 @@ def __getattr__(name: str) -> Any:
 
     globals()[name] = found = getattr(import_module(_LATER[name]), name)
     return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

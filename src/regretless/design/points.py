@@ -126,7 +126,7 @@ def grid(space: Space, levels: int | Sequence[int]) -> Array:
     for j, m in enumerate(per_column):
         diagonal = np.repeat(_centres(m)[:, None], space.dim, axis=1)
         columns.append(np.unique(space.spread(diagonal)[:, j]))
-    return product(columns)
+    return space.settled(product(columns))
 
 
 def sobol(space: Space, n: int, seed: Seed = 0) -> Array:
@@ -210,7 +210,7 @@ def choices_first(space: Space, n: int, seed: Seed = 0) -> Array:
     middle = np.repeat(space.spread(np.full((1, space.dim), 0.5)), min(each, n), axis=0)
     for j, choices in shuffled.items():
         middle[:, j] = np.resize(choices, len(middle))  # repeats the choices if there are too few
-    return _distinct(np.concatenate([middle, others]))[:n]
+    return _distinct(space.settled(np.concatenate([middle, others])))[:n]
 
 
 def latin_hypercube(space: Space, n: int, seed: Seed = 0) -> Array:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from regretless._internal.validate import checked_result, time_from_iso, whole
 from regretless.errors import DataError, RegretlessError, StorageError
-from regretless.results import Decision
+from regretless.results import Decision, checked_decision
 from regretless.space import Scalar
 
 OBJECTIVE = "objective"  # the outcome that is optimised
@@ -121,7 +121,7 @@ def read(kind: str, version: int, body: object) -> Event:
 
     StorageError says which kind, version and field cannot be read.
     """
-    known = _KINDS.get(kind)
+    known = _KINDS.get(kind) if isinstance(kind, str) else None
     if known is None:
         raise StorageError(f"event: unknown kind {kind!r} (version {version!r})")
     if not isinstance(version, int) or version < 1:
@@ -203,9 +203,13 @@ def _read_asked(fields: _Fields) -> Asked:
     return Asked(
         fields.whole("number", least=0),
         fields.object("params"),
-        fields.checked("decision", Decision.from_json),
+        fields.checked("decision", _decision_of),
         None if fields.body.get("fit") is None else fields.object("fit"),
     )
+
+
+def _decision_of(stored: Any) -> Decision:
+    return checked_decision(Decision.from_json(stored))
 
 
 def _write_asked(event: Asked) -> Body:

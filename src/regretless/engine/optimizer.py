@@ -7,7 +7,6 @@ and are part of its event, so that a replay need not fit.
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -42,7 +41,7 @@ from regretless.horizon import Horizon
 from regretless.kernels import Kernel
 from regretless.model import Belief, Model, checked_model
 from regretless.model import Observed as Observation
-from regretless.policies import EIC, Policy, make_policy
+from regretless.policies import EIC, Policy, make_policy, stored_policy
 from regretless.results import Best, Decision, Landscape, Row, Trial
 from regretless.space import Scalar, Space
 from regretless.theory import noise_ratio, omega_scale
@@ -282,9 +281,12 @@ class Optimizer(WithLock):
     @in_turn
     def copy(self) -> Optimizer:
         """The same state; what happens to one of them does not change the other."""
-        twin = copy.copy(self)
+        twin = object.__new__(type(self))
+        twin.__setstate__(self.__getstate__())
         twin._records, twin._log = self._records.copy(), self._log.copy()
         return twin
+
+    __copy__ = copy  # not by fields: the two would share their lists
 
     # -- as data -----------------------------------------------------------------------------------
 
@@ -309,7 +311,7 @@ class Optimizer(WithLock):
             "space": self.space.to_json(),
             **self._start.horizon.to_json(),  # extensions are events
             "seed": self.seed,
-            "policy": self.policy.to_json(),
+            "policy": stored_policy(self.policy),
             "direction": self.direction,
             "design": self._start.design,
             "n0": self._start.n0,

@@ -141,14 +141,14 @@ class Records:
             raise StorageError(
                 f"event 'asked': need number {len(self.trials)}, got {event.number!r}"
             )
-        params = self.space.validate(event.params)
+        reason, params = event.decision.reason, self.space.validate(event.params)
         record = Record(
             Trial(event.number, dict(params), event.decision), params, self.space.encode(params)
         )
         self.trials.append(record)
         self.waiting[event.number] = record
-        self.started += event.decision.reason == "design"
-        if event.decision.reason == "given":
+        self.started += reason == "design"
+        if reason == "given":
             self.known.setdefault(record.x.tobytes(), params)
 
     def fold_told(self, event: Told) -> tuple[Record, Outcome]:
@@ -247,4 +247,7 @@ def _objective(outcomes: Outcomes, error: type[RegretlessError]) -> Outcome:
     if outcomes.keys() != {OBJECTIVE}:
         names = ", ".join(map(repr, outcomes)) or "none"
         raise error(f"outcomes: need {OBJECTIVE!r} and no other, got {names}")
-    return outcomes[OBJECTIVE]
+    told = outcomes[OBJECTIVE]
+    if not isinstance(told, Outcome):
+        raise error(f"outcomes: need an Outcome as {OBJECTIVE!r}, got {told!r:.80}")
+    return told

@@ -9,12 +9,13 @@ from typing import Any
 from regretless._internal.validate import without_numpy
 from regretless.engine.events import Created, Event, read, write
 from regretless.errors import StorageError
+from regretless.horizon import Horizon
 from regretless.model import Model
 from regretless.policies import Policy, make_policy
 from regretless.space import Space
 
 VERSION = 2
-_AS_THEY_ARE = ("budget", "seed", "direction", "design", "n0", "defaults")
+_AS_THEY_ARE = ("seed", "direction", "design", "n0", "defaults")
 
 
 def dump(created: Created, events: Iterable[Event]) -> str:
@@ -50,6 +51,7 @@ def arguments(settings: Mapping[str, Any], policy: Policy | None) -> dict[str, A
     assert isinstance(created, Created)
     known = {name: value for name, value in created.settings.items() if name in _AS_THEY_ARE}
     return known | {
+        "budget": Horizon.from_json(created.settings).budget,
         "space": Space.from_json(created.settings["space"]),
         "policy": policy or make_policy(created.settings["policy"]),
         "model": Model.from_json(created.settings["model"]),

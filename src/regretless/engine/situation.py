@@ -33,7 +33,9 @@ class Situation:
     sign: float  # -1 where the user minimises
     rng: Generator
     defaults: Defaults
-    constraints: tuple[Constraint, ...] = ()  # beside those of the policy
+    # Beside those of the policy.  The search keeps them.  They are not checked where a policy needs
+    # no search (`shortcut`, `settle`), nor for the incumbent that is served if nothing is allowed.
+    constraints: tuple[Constraint, ...] = ()
     fixed: Mapping[int, float] = field(default_factory=dict)  # columns that are given, and where
 
     @property
@@ -151,7 +153,7 @@ class Situation:
         if not found.feasible:  # Algorithm 1's else-branch; xi = max mu(x_i) never comes here
             return *inputs.incumbent, False
         row = policy.settle(inputs, found.value)
-        if row is not None:
+        if row is not None and all(sampled[row, j] == u for j, u in self.fixed.items()):
             return sampled[row], row, False
         if found.row is None and policy.merge:
             row = same_point(score, begin, found.x, inputs.horizon.steps, self.defaults.merge)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from math import isfinite
 from typing import Any, ClassVar
 
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.random import Generator
 
 from regretless._internal.arrays import Array
+from regretless._internal.registry import register
 from regretless.defaults import Prior, PriorRules
 from regretless.errors import ConfigError
 
@@ -53,7 +55,7 @@ class Kernel(ABC):
         super().__init_subclass__()
         cls.json_name = json
         if json is not None:
-            Kernel._types[json] = cls
+            register(Kernel._types, json, cls)
 
     def to_json(self) -> dict[str, Any]:
         """The name of the kernel's type and its fields, as JSON.
@@ -66,7 +68,8 @@ class Kernel(ABC):
                 f"model: {type(self).__name__} can't be stored: a kernel of your own needs a name,"
                 f" as in `class {type(self).__name__}(Kernel, json=...)`"
             )
-        own = {k: _written(v) for k, v in vars(self).items()}
+        names = [f.name for f in fields(self)] if is_dataclass(self) else list(vars(self))
+        own = {name: _written(getattr(self, name)) for name in names}
         return {"name": self.json_name} | own
 
     @staticmethod

@@ -17,7 +17,7 @@ from regretless.policies.scores import (
     upper_score,
 )
 from regretless.policies.simple import ExploreThenCommit, Random
-from regretless.policies.table import POLICIES, make_policy
+from regretless.policies.table import POLICIES, make_policy, stored_policy
 from regretless.policies.thompson import GPTS
 from regretless.policies.ucb import GPUCB
 
@@ -47,5 +47,6 @@ __all__ = [
     "Score",
     "incumbent_value",
     "make_policy",
+    "stored_policy",
     "upper_score",
 ]

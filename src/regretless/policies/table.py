@@ -18,6 +18,21 @@ POLICIES: dict[str, type[Policy]] = {
 }
 
 
+def stored_policy(policy: Policy) -> dict[str, Any]:
+    """The JSON of a policy, by which it can be made again.
+
+    Raises:
+        ConfigError: the class has the name of one of the library's, which would be made instead.
+    """
+    kind = type(policy)
+    if POLICIES.get(policy.name, kind) is not kind:
+        raise ConfigError(
+            f"policy: {policy.name!r} is the name of {POLICIES[policy.name].__name__} here:"
+            f" give {kind.__name__} a name of its own"
+        )
+    return policy.to_json()
+
+
 def make_policy(policy: str | Policy | dict[str, Any]) -> Policy:
     """A policy from its name or its JSON.
 

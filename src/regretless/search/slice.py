@@ -21,7 +21,7 @@ class Slice:
 
     Args:
         space: the whole space.
-        fixed: the fixed columns, with their coordinates.
+        fixed: the fixed columns, with their canonical coordinates.
     """
 
     def __init__(self, space: Space, fixed: Mapping[int, float]) -> None:
@@ -51,10 +51,14 @@ class Slice:
         return np.unique(self.canonical(product(columns)), axis=0)
 
     def spread(self, U: npt.ArrayLike) -> Array:
-        return self._pinned(self._space.spread(U))
+        return self.settled(self._pinned(self._space.spread(U)))
 
     def canonical(self, X: npt.ArrayLike) -> Array:
-        return self._pinned(self._space.canonical(X))
+        return self.settled(self._pinned(self._space.canonical(X)))
+
+    def settled(self, points: Array) -> Array:
+        """See `Space.settled`; the fixed columns stay where they are."""
+        return self._pinned(self._space.settled(points))
 
     def neighbours(self, x: npt.ArrayLike) -> Array:
         around = self._space.neighbours(x)
@@ -68,7 +72,7 @@ class Slice:
 
     def moved(self, points: Array) -> Array:
         """The points with the fixed columns set."""
-        return self._pinned(np.array(points))
+        return self.settled(self._pinned(np.array(points)))
 
     def _pinned(self, points: Array) -> Array:
         for column, place in self._fixed.items():

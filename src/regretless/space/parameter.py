@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from regretless._internal.arrays import Array
+from regretless._internal.registry import register
 from regretless.errors import SpaceError
 from regretless.kernels import Kernel
 from regretless.space.checks import quoted
@@ -53,7 +54,7 @@ class Parameter(ABC):
         super().__init_subclass__()
         cls.json_name = json
         if json is not None:
-            Parameter._types[json] = cls
+            register(Parameter._types, json, cls)
 
     @property
     @abstractmethod

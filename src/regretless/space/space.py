@@ -253,7 +253,10 @@ class Space:
         around = np.tile(here, (len(moves), 1))
         for row, (j, u) in zip(around, moves, strict=True):
             row[j] = u
-        return around
+        if not self._conditional:
+            return around
+        around = self.settled(around)  # a move of an inactive column leads nowhere
+        return np.asarray(around[(around != here).any(axis=1)])
 
     def to_json(self) -> dict[str, Any]:
         """The space as JSON.  The parameters are a list, because their order matters."""
@@ -314,6 +317,13 @@ class Space:
         if self._conditional:
             self._rest_inactive(mapped)
         return mapped
+
+    def settled(self, points: Array) -> Array:
+        """Points made of canonical coordinates, with inactive columns where they rest.
+
+        Only where some parameter may be inactive does this change anything, or cost anything.
+        """
+        return self.canonical(points) if self._conditional else points
 
     def _rest_inactive(self, mapped: Array) -> None:
         """Set inactive columns to `inactive_at`, so that such points are equal."""

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import regretless as rl
+from regretless.defaults import NEWEST
 from regretless.improvement import gate, log_h_and_slope
 from regretless.kernels import SE, Kernel, Matern
 from regretless.model import GP, Data, Hyper
-from regretless.policies import EIC, PosteriorScore
+from regretless.policies import EIC, Candidates, Gate, PosteriorScore
 from regretless.policies.scores import log_ei
 from regretless.search import candidates, maximise, same_point
 
@@ -86,7 +87,8 @@ def pair(request: pytest.FixtureRequest) -> tuple[GP, Any]:
 
 def core_score(gp: GP, remaining: int = REMAINING) -> PosteriorScore:
     xi = float(gp.at_data[0].max())
-    return PosteriorScore(gp, gp.omega, lambda m, s: log_ei(m, s, xi), xi, gate(remaining))
+    limit = Gate(xi, gate(remaining), gp.omega)
+    return PosteriorScore(gp, gp.omega, lambda m, s: log_ei(m, s, xi), constraints=(limit,))
 
 
 # -- numerics --------------------------------------------------------------------------------------
@@ -116,7 +118,7 @@ def test_values_and_gate_are_the_cores(pair: tuple[GP, Any]) -> None:
     acqf = LogExpectedImprovementCost(model, model.train_inputs[0], REMAINING)
     assert float(acqf.best_f) == pytest.approx(score.xi, rel=1e-9)
     x = np.random.default_rng(1).random((200, 2))
-    mu, sigma = gp.posterior(x)
+    mu, sigma = gp.predict(x)
     value, slack = score(x)[0], (mu - score.xi) / (gp.omega * sigma) - gate(REMAINING)
     np.testing.assert_array_equal(slack >= 0, score(x)[1] >= 0)
     with torch.no_grad():
@@ -193,7 +195,7 @@ def test_pending_points_count_as_the_core_counts_them(pair: tuple[GP, Any]) -> N
     """As told at their posterior means; one of them is pending twice, and one is the incumbent."""
     gp, model = pair
     grid = np.stack(np.meshgrid(*[np.linspace(0, 1, 101)] * 2), axis=-1).reshape(-1, 2)
-    best = grid[gp.posterior(grid)[0].argmax()]
+    best = grid[gp.predict(grid)[0].argmax()]
     pending = np.array([best, [0.9, 0.2], [0.9, 0.2]])
     acqf = LogExpectedImprovementCost(
         model, model.train_inputs[0], REMAINING + 3, X_pending=torch.tensor(pending)
@@ -215,7 +217,7 @@ def test_pending_points_count_as_the_core_counts_them(pair: tuple[GP, Any]) -> N
 
 
 def at(gp: GP, x: np.ndarray) -> float:
-    return float(gp.posterior(x[None, :])[0][0])
+    return float(gp.predict(x[None, :])[0][0])
 
 
 def test_pending_points_can_be_taken_back(pair: tuple[GP, Any]) -> None:
@@ -254,7 +256,8 @@ def test_the_search_finds_the_cores_point(seed: int, remaining: int) -> None:
     score = core_score(gp, remaining)
     space = rl.Space({"a": rl.Float(0.0, 1.0), "b": rl.Float(0.0, 1.0)})
     rng = np.random.default_rng(0)
-    found = maximise(score, space, candidates(space, gp, rng, score.width), rng)
+    begin = candidates(space, gp, rng, score.width, NEWEST.search)
+    found = maximise(score, space, begin, rng, NEWEST.search)
     candidate, value = optimize_eic(
         model, BOX, model.train_inputs[0], remaining, merge=False, seed=0
     )
@@ -273,7 +276,7 @@ def test_the_last_evaluation_goes_to_the_incumbent(pair: tuple[GP, Any]) -> None
     acqf = LogExpectedImprovementCost(model, model.train_inputs[0], 1)
     assert acqf.threshold == 0.0
     candidate, _ = optimize_eic(model, BOX, model.train_inputs[0], 1, seed=0)
-    mu, sigma = gp.posterior(candidate.numpy())
+    mu, sigma = gp.predict(candidate.numpy())
     assert (mu[0] - float(gp.at_data[0].max())) / (gp.omega * sigma[0]) >= -1e-6
 
 
@@ -286,7 +289,8 @@ def test_merging_is_the_cores() -> None:
     for step in np.logspace(-6, -0.5, 6):
         for row in range(len(gp.data)):
             new = np.clip(gp.data.x[row] + [step, -step], 0.0, 1.0)
-            expected = same_point(score, gp, new, len(gp.data), REMAINING)
+            begin = Candidates(gp, gp.points[:0])
+            expected = same_point(score, begin, new, REMAINING, NEWEST.merge)
             found = botorch_side._same_point(
                 acqf, torch.tensor(new)[None], torch.tensor(x), BOX, REMAINING
             )
@@ -324,7 +328,7 @@ def test_in_a_narrower_box_the_incumbent_is_the_best_one_inside(pair: tuple[GP, 
     gp, model = pair
     X, bounds = model.train_inputs[0], torch.tensor([[0.5, 0.0], [1.0, 0.5]], dtype=torch.double)
     inside = torch.stack([x for x in X if is_within(x, bounds)])
-    assert not is_within(X[gp.posterior(X.numpy())[0].argmax()], bounds)
+    assert not is_within(X[gp.predict(X.numpy())[0].argmax()], bounds)
     first, value = optimize_eic(model, bounds, X, 40, seed=0)
     same, _ = optimize_eic(model, bounds, inside, 40, seed=0)
     assert is_within(first, bounds)
@@ -344,7 +348,7 @@ def test_in_a_box_without_a_tried_point_there_is_an_answer(pair: tuple[GP, Any])
     assert is_within(candidate, bounds)
     assert math.isfinite(float(value))
     grid = np.stack(np.meshgrid(*np.linspace(*corner, 21).T), axis=-1).reshape(-1, 2)
-    means = gp.posterior(grid)[0]
+    means = gp.predict(grid)[0]
     spread = means.max() - means.min()
     assert at(gp, candidate[0].numpy()) >= means.max() - 0.1 * spread
 

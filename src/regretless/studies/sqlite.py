@@ -38,7 +38,9 @@ class SQLite:
         except OSError as error:
             raise StorageError(f"{self.label}: {error.strerror}") from error
         if not found and not create:
-            raise StorageError(f"{self.label}: there is no journal")
+            raise StorageError(
+                f"{self.label}: there is no journal; to create one, give `space` and `budget`"
+            )
 
     def _found(self) -> bool:
         """Whether the file exists.

@@ -199,6 +199,26 @@ def draw_box(ax: Axes, name: str, purpose: str) -> None:
     )
 
 
+def draw_legend(ax: Axes, left: float, top: float) -> None:
+    """What an arrow and the colours say, one line each."""
+    step, width = 0.24, 0.36
+    ends = [(left, top), (left + width, top)]
+    draw_arrow(ax, ends)
+    lines = [
+        "imports",
+        "may be imported by every package",
+        "core",
+        "around the core: may need an extra",
+    ]
+    for number, text in enumerate(lines):
+        y = top - number * step
+        ax.text(left + width + 0.12, y, text, ha="left", va="center", size=8.8)
+        if number:
+            corner = (left, y - 0.08)
+            colour = COLOURS[number - 1]
+            ax.add_patch(Rectangle(corner, width, 0.16, facecolor=colour, edgecolor=INK, lw=0.8))
+
+
 def description() -> str:
     """What the picture shows, as text; it is stored in the file, so that a test can compare it."""
     arrows = [f"{a} -> {b}" for a, b in sorted(reduced(edges()))]
@@ -232,6 +252,7 @@ def draw() -> None:
         draw_arrow(ax, path_of(a, b, lanes))
     for name in BOXES:
         draw_box(ax, name, said[name])
+    draw_legend(ax, LEFT, height("__main__") + HEIGHT / 2 - 0.05)
     ax.set_xlim(LEFT - 0.95, RIGHT + 0.7)
     ax.set_ylim(core_bottom - 0.05, height("__main__") + HEIGHT / 2 + 0.1)
     ax.axis("off")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from serving import serving
 SPACE = rl.Space({"x": rl.Float(0.0, 1.0), "kind": rl.Categorical(["a", "b"])})
 SETTINGS: dict[str, Any] = {"space": SPACE, "budget": 8, "seed": 3, "direction": "minimize"}
 KINDS = ["optimizer", "study", "remote"]
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)  # without a time, a study takes that of the call
 
 
 def f(params: dict[str, Any]) -> float:
@@ -46,21 +47,20 @@ def open_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 def used(study: rl.AskTell) -> list[object]:
     """Use everything that the protocol promises; returns what can be compared."""
-    study.observe({"x": 0.9, "kind": "b"}, 0.3, sem=0.1)
+    study.observe({"x": 0.9, "kind": "b"}, 0.3, sem=0.1, time=NOON)
     first, second = study.ask(2)
-    study.tell(first, f(first.params), count=2)
-    study.tell(second.number, f(second.params), sem=0.05)
+    study.tell(first, f(first.params), count=2, time=NOON)
+    study.tell(second.number, f(second.params), sem=0.05, time=NOON)
     third = study.ask()
     study.abandon(third)
     own = study.adopt({"x": 0.5, "kind": "b"})
     waiting = [trial.number for trial in study.pending]
-    study.tell(own, f(own.params))
+    study.tell(own, f(own.params), time=NOON)
     study.extend(9)
     before = (study.budget, study.asked, study.remaining)
     for trial in study:
-        study.tell(trial, f(trial.params))
-    rows = [replace(row, time=None) for row in study.history()]  # only a study has a clock
-    return [first, second, third, own, waiting, before, study.asked, study.best(), rows]
+        study.tell(trial, f(trial.params), time=NOON)
+    return [first, second, third, own, waiting, before, study.asked, study.best(), study.history()]
 
 
 @pytest.mark.parametrize("each", [rl.Optimizer, rl.Study, RemoteStudy])

@@ -256,9 +256,9 @@ def test_before_the_first_result() -> None:
     assert empty.estimates() is None
     assert empty.gain(1.0).mean.tolist() == []
     assert empty.to_json() == {"number": [], "value": [], "lost": None, "estimates": None}
-    with pytest.raises(rl.NoResultsError, match="nothing was told yet"):
+    with pytest.raises(rl.NoResultsError, match="no result was told yet"):
         empty.gain()
-    with pytest.raises(rl.NoResultsError, match="nothing was told yet"):
+    with pytest.raises(rl.NoResultsError, match="no result was told yet"):
         empty.total([{"dose": 1.0, "visits": 4, "drug": "A"}], [1.0])
     opt.observe({"dose": 1.0, "visits": 4, "drug": "A"}, 2.0)
     prior = Ledger.of(opt)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Protocol, overload
 
 from regretless.results import Best, Row, Trial
@@ -33,9 +34,15 @@ class AskTell(Protocol):
     @overload
     def ask(self, n: int) -> list[Trial]: ...
     def ask(self, n: int | None = None) -> Trial | list[Trial]:
-        """The next trial; with `n` a list of trials.
+        """Choose the next trial, or a list of `n` trials.
 
-        After the budget is spent, it suggests the best point.
+        After the budget is spent, it returns the best point, with the reason "exhausted".
+
+        Args:
+            n: the number of trials; None for a single one.
+
+        Returns:
+            A trial.  If `n` is given, a list of trials.
 
         Raises:
             ConfigError: `n` is not a whole number of at least 1.
@@ -43,20 +50,28 @@ class AskTell(Protocol):
         ...
 
     def tell(
-        self, trial: Trial | int, value: float, *, sem: float | None = None, count: float = 1
+        self,
+        trial: Trial | int,
+        value: float,
+        *,
+        sem: float | None = None,
+        count: float = 1,
+        time: datetime | None = None,
     ) -> None:
         """Take the result of a trial.
 
-        The same result may be told again, which changes nothing.
+        Telling the same value again changes nothing.  Telling another value raises TrialError.  A
+        trial that was abandoned may still be told.
 
         Args:
             trial: the trial, or its number.
             value: the result.
             sem: the standard error of the value, if known.
             count: how many evaluations the value is the mean of.
+            time: when the value was measured, with a time zone.
 
         Raises:
-            DataError: the value, `sem` or `count` is not a valid number.
+            DataError: the value, `sem`, `count` or `time` is not valid.
             TrialError: the trial was told another value before.
             UnknownTrialError: there is no such trial.
         """
@@ -69,17 +84,19 @@ class AskTell(Protocol):
         *,
         sem: float | None = None,
         count: float = 1,
+        time: datetime | None = None,
     ) -> None:
-        """Take a result from before the run; it costs no budget.
+        """Take a result from before the run.  It uses no budget.
 
         Args:
             params: a value for each parameter.
             value: the result.
             sem: the standard error of the value, if known.
             count: how many evaluations the value is the mean of.
+            time: when the value was measured, with a time zone.
 
         Raises:
-            DataError: the value, `sem` or `count` is not a valid number.
+            DataError: the value, `sem`, `count` or `time` is not valid.
             SpaceError: the parameters are not in the space.
         """
         ...
@@ -87,7 +104,13 @@ class AskTell(Protocol):
     def adopt(self, params: Mapping[str, Scalar]) -> Trial:
         """Make a trial of a point that somebody else chose.
 
-        It costs budget, and its result is waited for.
+        It uses budget, and counts as pending until its result is told.
+
+        Args:
+            params: a value for each parameter.
+
+        Returns:
+            The trial.
 
         Raises:
             SpaceError: the parameters are not in the space.
@@ -96,6 +119,9 @@ class AskTell(Protocol):
 
     def abandon(self, trial: Trial | int) -> None:
         """Stop waiting for the result of a trial.  If the result arrives, it may still be told.
+
+        Args:
+            trial: the trial, or its number.
 
         Raises:
             TrialError: the trial was told already.
@@ -106,8 +132,11 @@ class AskTell(Protocol):
     def extend(self, budget: int) -> None:
         """Set a new total budget.
 
+        Args:
+            budget: the total number of evaluations, those that were asked for included.
+
         Raises:
-            ConfigError: more trials than that were asked for already.
+            ConfigError: the budget is not a whole number, or more trials were asked for already.
         """
         ...
 
@@ -115,7 +144,7 @@ class AskTell(Protocol):
         """The visited point with the best posterior mean, with a 95 % interval.
 
         Raises:
-            NoResultsError: nothing was told yet.
+            NoResultsError: no result was told yet.
         """
         ...
 

@@ -1,8 +1,8 @@
-"""A client of `regretless serve`: the verbs of a study over HTTP, with the standard library alone.
+"""A client of `regretless serve`: the verbs of a study over HTTP.
 
-A call that got no answer is repeated until it gets one or `patience` runs out.  All attempts carry
-the same key, by which the service recognises a repetition: no trial is asked for twice, and nothing
-is told twice.
+It needs only numpy, scipy and the standard library.  A call without an answer is repeated until an
+answer arrives or `patience` seconds have passed.  All attempts have the same key, by which the
+service recognises a repetition.  So no trial is asked for twice, and no result is stored twice.
 """
 
 from __future__ import annotations
@@ -56,20 +56,52 @@ Page = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class RemoteEvent:
-    """One line of a study's log."""
+    """A stored event of a study.
+
+    Attributes:
+        seq: its number: 1, 2, 3, …
+        time: when it was written.
+        kind: "created", "asked", "told", "observed", "abandoned" or "extended".
+        body: its content.
+        version: the version of the body.
+
+    Example:
+        >>> from datetime import UTC, datetime
+        >>> RemoteEvent(7, datetime(2026, 1, 31, tzinfo=UTC), "extended", {"budget": 300}).kind
+        'extended'
+    """
 
     seq: int
     time: datetime
     kind: str
     body: dict[str, Any]
-    version: int = 1  # of the body
+    version: int = 1
 
 
 class Client:
-    """A service: `Client("http://127.0.0.1:8080", token=…)`.
+    """A connection to a service that `regretless serve` runs.
 
-    timeout   seconds to wait for one answer
-    patience  seconds to go on trying while the service cannot be reached or its storage is away
+    Each method raises StorageError if the service or its storage cannot be reached, and
+    ServiceError if the service refuses the request, for example because of a wrong token.
+
+    Args:
+        url: the address of the service.
+        token: the token, if the service needs one.
+        timeout: how many seconds to wait for one answer.
+        patience: for how many seconds to repeat a request while the service or its storage cannot
+            be reached.
+
+    Raises:
+        ConfigError: an argument is not valid.
+
+    Example:
+        >>> client = Client("http://127.0.0.1:8080", token="a-token-of-20-letters-or-more")
+        >>> client
+        Client(127.0.0.1:8080)
+
+        study = client.create("prices", space=space, budget=200)
+        for trial in study:
+            study.tell(trial, measure(trial.params))
     """
 
     def __init__(
@@ -99,7 +131,20 @@ class Client:
         seed: int | None = None,
         n0: int | None = None,
     ) -> RemoteStudy:
-        """Create a study, or go on with the one that is there if its settings are these."""
+        """Create a study, or open it if it exists with the same settings.
+
+        Args:
+            name: the name of the study.
+            space, budget, policy, direction, seed, n0: the settings of `Optimizer`; None for its
+                default.
+
+        Returns:
+            The study.
+
+        Raises:
+            ConfigError: a setting is not valid, or differs from that of the existing study.
+            SpaceError: the space is not valid.
+        """
         if not isinstance(space, Space):
             raise ConfigError(f"space: need a Space, got {space!r}")
         settings = {"policy": policy, "direction": direction, "seed": seed, "n0": n0}
@@ -109,18 +154,39 @@ class Client:
         return RemoteStudy(self, name)
 
     def study(self, name: str) -> RemoteStudy:
-        """A study that is there."""
+        """Open a study that exists.
+
+        Raises:
+            UnknownStudyError: there is no such study.
+            ConfigError: the name is not valid.
+        """
         found = RemoteStudy(self, name)
         found.info()
         return found
 
     def studies(self) -> list[dict[str, Any]]:
-        """A summary of each."""
+        """A summary of each study, as the service's `GET /api/studies` returns it."""
         found: list[dict[str, Any]] = self.call("GET", "/api/studies")
         return found
 
     def call(self, method: str, path: str, body: object = None, key: str | None = None) -> Any:
-        """Send a request, repeat it while that may help, and return the answer's JSON."""
+        """Send a request, and repeat it while the service or its storage cannot be reached.
+
+        Args:
+            method: "GET" or "POST".
+            path: the path, for example "/api/studies".
+            body: the body, which is sent as JSON.
+            key: the Idempotency-Key, by which the service recognises a repetition.
+
+        Returns:
+            The JSON of the answer; None if the answer is empty.
+
+        Raises:
+            RegretlessError: the error that the library raised in the service.
+            ServiceError: the service refused the request for another reason.
+            StorageError: the service or its storage cannot be reached.
+            DataError: the body cannot be written as JSON.
+        """
         patience = Patience(first=0.05, longest=2.0, seconds=self._patience, jitter=0.5)
         while True:
             try:
@@ -153,7 +219,27 @@ class Client:
 
 
 class RemoteStudy:
-    """The verbs of `Study`, answered by a service."""
+    """A study of a service, with the verbs of `Study`.
+
+    `Client.study` and `Client.create` return one.  Each verb is repeated while the service cannot
+    be reached, and happens once.  The errors are those of `Study` and `Client`.
+
+    A `key` makes a call safe to repeat even from another process.
+
+    Args:
+        client: the service.
+        name: the name of the study.
+
+    Raises:
+        ConfigError: the name is not valid.
+
+    Example:
+        >>> RemoteStudy(Client("http://127.0.0.1:8080"), "prices")
+        RemoteStudy('prices' of Client(127.0.0.1:8080))
+
+        trial = study.ask()
+        study.tell(trial, measure(trial.params))
+    """
 
     def __init__(self, client: Client, name: str) -> None:
         """Use `Client.study` or `Client.create`."""
@@ -178,7 +264,7 @@ class RemoteStudy:
     def ask(
         self, n: int | None = None, *, key: str | None = None, within_budget: bool = False
     ) -> Trial | list[Trial]:
-        """What to try next; a list of n for a batch."""
+        """Choose the next trial, or a list of `n` trials; see `Study.ask`."""
         wish: dict[str, Any] = {"within_budget": within_budget}
         if n is not None:
             wish["n"] = whole("n", n, least=1)
@@ -195,7 +281,10 @@ class RemoteStudy:
         time: datetime | None = None,
         key: str | None = None,
     ) -> None:
-        """The result of a trial; on the service's disk when this returns."""
+        """Take the result of a trial; see `Study.tell`.
+
+        When the call returns, the result is on the disk of the service.
+        """
         result = _result(value, sem, count, time) | self._asked(trial)
         self._post(f"/trials/{number_of(trial)}/tell", result, key)
 
@@ -209,67 +298,72 @@ class RemoteStudy:
         time: datetime | None = None,
         key: str | None = None,
     ) -> None:
-        """A result that was known before; it costs no budget. With the same `key`, only once."""
+        """Take a result from before the run, which uses no budget; see `Study.observe`."""
         self._post("/observe", _params(params) | _result(value, sem, count, time), key)
 
     def adopt(self, params: Mapping[str, Scalar], *, key: str | None = None) -> Trial:
-        """A trial that was chosen elsewhere; it costs budget and is waited for like any other."""
+        """Make a trial of a point that somebody else chose; see `Study.adopt`."""
         return self._trial(self._post("/adopt", _params(params), key))
 
     def abandon(self, trial: Trial | int, *, key: str | None = None) -> None:
-        """This result will never come: stop counting on it. Should it come, tell it."""
+        """Stop waiting for the result of a trial; see `Study.abandon`."""
         self._post(f"/trials/{number_of(trial)}/abandon", self._asked(trial), key)
 
     def abandon_older_than(self, age: timedelta | float) -> list[Trial]:
-        """Abandon what has been pending for longer than `age` (in seconds), and return it."""
+        """Abandon the trials that have been pending for longer than `age`, and return them.
+
+        `age` is in seconds, or a timedelta.
+        """
         seconds = age.total_seconds() if isinstance(age, timedelta) else age
         gone = self._post("/abandon", {"older_than": seconds})
         return [_trial(row) for row in self._rows(gone["numbers"])]
 
     def extend(self, budget: int, *, key: str | None = None) -> None:
-        """A new total budget."""
+        """Set a new total budget; see `Study.extend`."""
         self._post("/extend", {"budget": budget}, key)
 
     def __iter__(self) -> Iterator[Trial]:
-        """Ask until the budget is spent, however many others ask at the same time."""
+        """Ask for trials until the budget is spent.  Other processes may ask at the same time."""
         return until_spent(lambda: self.ask(within_budget=True))
 
     @property
     def budget(self) -> int:
+        """The total number of evaluations, after the last `extend`."""
         return int(self.info()["budget"])
 
     @property
     def asked(self) -> int:
+        """The number of trials that were asked for or adopted."""
         return int(self.info()["asked"])
 
     @property
     def remaining(self) -> int:
-        """Evaluations that may still be asked for."""
+        """The number of evaluations that may still be asked for; at least 0."""
         return int(self.info()["remaining"])
 
     @property
     def pending(self) -> list[Trial]:
-        """Asked, and neither told nor abandoned."""
+        """The trials that were neither told nor abandoned."""
         rows = self._rows(sorted(map(int, self.info()["waiting"])))
         return [_trial(row) for row in rows if row["status"] == "pending"]
 
     def best(self) -> Best:
-        """The visited point with the best posterior mean, with a 95 % interval."""
+        """The visited point with the best posterior mean; see `AskTell.best`."""
         return Best(**self._get("/best"))
 
     def info(self) -> dict[str, Any]:
-        """The settings, where it stands, the best point, and what is pending."""
+        """The settings, the budget, the best point and the pending trials, as JSON."""
         found: dict[str, Any] = self._get("")
         return found
 
     def history(self) -> list[Row]:
-        """Prior data and trials."""
+        """The prior data and the trials, in order."""
         prior = self._pages("/observations", after=0, last=lambda page, after: after + len(page))
         own = self._pages("/trials", after=-1, last=lambda page, after: page[-1]["number"])
         return [_row(each) for each in (*prior, *own)]
 
     def events(self, after: int = 0) -> list[RemoteEvent]:
-        """The log itself: every event after number `after`."""
+        """The stored events after number `after`."""
         found = self._pages("/events", after=after, last=lambda page, after: page[-1]["seq"])
         return [
             RemoteEvent(**each | {"time": datetime.fromisoformat(each["time"])}) for each in found
@@ -284,7 +378,7 @@ class RemoteStudy:
         """The trial's parameters, by which the service refuses a trial of another study.
 
         Nothing is sent for a trial given by number.  Nothing is sent for a trial that this object
-        handed out, because its owner may have changed the dict.
+        returned, because the caller may have changed the dict.
         """
         if not isinstance(trial, Trial) or self._own.get(id(trial)) is trial:
             return {}
@@ -346,10 +440,10 @@ def _checked_token(token: str) -> str:
 
 
 def _result(value: float, sem: float | None, count: float, time: datetime | None) -> dict[str, Any]:
-    """The result as plain types; what is not valid is refused before it is sent."""
+    """The result as plain types.  A result that is not valid is refused before it is sent."""
     value, sem, count = checked_result(value, sem, count)
     result: dict[str, Any] = {"value": value, "sem": sem, "count": count}
-    moment = checked_time(time)  # left out where there is none: older services do not know it
+    moment = checked_time(time)  # None is left out, because older services do not know it
     return result if moment is None else result | {"time": moment.isoformat()}
 
 
@@ -403,7 +497,7 @@ def _error(status: int, answer: object) -> RegretlessError:
     message = str(problem.get("detail", http.client.responses.get(status, "no reason given")))
     kind = getattr(errors, str(problem.get("error")), None)
     ours = isinstance(kind, type) and issubclass(kind, RegretlessError)
-    # A package that is missing in the service says nothing about this process.
+    # If a package is missing in the service, it is not missing in this process.
     if kind is None or not ours or kind in (MissingExtraError, ServiceError):
         return ServiceError(status, message)
     return cast(RegretlessError, kind(message))

@@ -225,7 +225,7 @@ class Ledger:
         if over is None and sem:
             raise ConfigError(f"sem: need the value that it belongs to (`over`), got {sem!r} alone")
         if over is None and not self.trials:
-            raise NoResultsError("gain over the first result: nothing was told yet")
+            raise NoResultsError("gain over the first result: no result was told yet")
         reference = self.values[0] if over is None else float(over)
         total = np.cumsum(self.optimizer.sign * (self.values - reference))
         steps, noise = np.arange(1, len(self.trials) + 1), self._noise_variances()

@@ -137,7 +137,7 @@ def plot_reward(
         raise ConfigError(f"plot_reward: need a number as the baseline, got {baseline!r}")
     ledger = Ledger.of(optimizer)
     if not ledger.trials:
-        raise NoResultsError("plot_reward: nothing was told yet")
+        raise NoResultsError("plot_reward: no result was told yet")
     ax = _axes(ax, figsize=(7, 4))
     gain = ledger.gain(baseline)
     gained, half = gain.mean, 1.96 * gain.sd

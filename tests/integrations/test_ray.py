@@ -72,6 +72,9 @@ def test_search_spaces_are_converted(domain: Any, expected: Any) -> None:
         search.on_trial_complete(f"t{number}", {"score": 0.0})
 
 
+REFUSED = "(this search space|grid_search is not supported)"
+
+
 @pytest.mark.parametrize(
     "domain",
     [
@@ -89,9 +92,9 @@ def test_other_search_spaces_are_refused_by_name(domain: Any) -> None:
         (others | {"p": domain}, "p"),
         (others | {"deep": {"p": domain}}, "deep/p"),
     ]:
-        with pytest.raises(rl.ConfigError, match=f"^{name}: this search space"):
+        with pytest.raises(rl.ConfigError, match=f"^{name}: {REFUSED}"):
             ready(space)
-        with pytest.raises(rl.ConfigError, match=f"^{name}: this search space"):
+        with pytest.raises(rl.ConfigError, match=f"^{name}: {REFUSED}"):
             RegretlessSearch(space)
 
 

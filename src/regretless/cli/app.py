@@ -121,7 +121,7 @@ def create(
     n0: Annotated[int | None, typer.Option(help="Points to start with.")] = None,
     storage: Storage = DEFAULT,
 ) -> None:
-    """Create a study (the same settings again are fine).
+    """Create a study.  If it exists, its settings must be the same.
 
     A space as JSON is what Space.to_json() writes.
     """
@@ -134,8 +134,10 @@ def create(
 @app.command()
 def ask(
     study: Name,
-    n: Annotated[int, typer.Option("-n", help="How many.")] = 1,
-    key: Annotated[str | None, typer.Option(help="Asked again with it: the same trial.")] = None,
+    n: Annotated[int, typer.Option("-n", help="Number of trials.")] = 1,
+    key: Annotated[
+        str | None, typer.Option(help="A repeated call with it returns the same trial.")
+    ] = None,
     within_budget: Annotated[bool, typer.Option(help="Fail once the budget is spent.")] = False,
     storage: Storage = DEFAULT,
     as_json: AsJson = False,
@@ -143,7 +145,7 @@ def ask(
         bool, typer.Option("--shell", help="Answer as assignments: trial=0 params_x=0.5 …")
     ] = False,
 ) -> None:
-    """What to try next."""
+    """Choose the next trial."""
     with Study.open(storage, study) as opened:
         if as_shell:
             text.check_shell_names(opened.space)
@@ -158,14 +160,14 @@ def ask(
 @app.command(context_settings={"ignore_unknown_options": True})
 def tell(
     study: Name,
-    number: Annotated[int, typer.Argument(help="Of the trial.")],
-    value: Annotated[float, typer.Argument(help="What came out.")],
+    number: Annotated[int, typer.Argument(help="Number of the trial.")],
+    value: Annotated[float, typer.Argument(help="The measured value.")],
     sem: Sem = None,
     count: Count = 1,
     time: Time = None,
     storage: Storage = DEFAULT,
 ) -> None:
-    """The result of a trial (told again with the same value nothing happens)."""
+    """Store the result of a trial.  Telling the same value again changes nothing."""
     moment = time_from_iso(time)
     with Study.open(storage, study) as opened:
         opened.tell(number, value, sem=sem, count=count, time=moment)
@@ -175,14 +177,14 @@ def tell(
 def observe(
     study: Name,
     params: Params,
-    value: Annotated[float, typer.Argument(help="What came out.")],
+    value: Annotated[float, typer.Argument(help="The measured value.")],
     sem: Sem = None,
     count: Count = 1,
     time: Time = None,
-    key: Annotated[str | None, typer.Option(help="With the same key, only once.")] = None,
+    key: Annotated[str | None, typer.Option(help="A repeated call with it has no effect.")] = None,
     storage: Storage = DEFAULT,
 ) -> None:
-    """A result that was known before; it costs no budget."""
+    """Store a result from before the run.  It uses no budget."""
     point, moment = from_json("params", params), time_from_iso(time)
     with Study.open(storage, study) as opened:
         opened.observe(point, value, sem=sem, count=count, time=moment, key=key)
@@ -192,11 +194,11 @@ def observe(
 def adopt(
     study: Name,
     params: Params,
-    key: Annotated[str | None, typer.Option(help="With the same key, only once.")] = None,
+    key: Annotated[str | None, typer.Option(help="A repeated call with it has no effect.")] = None,
     storage: Storage = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """A trial that was chosen elsewhere; it costs budget, and its result is waited for."""
+    """Make a trial of a point that you chose.  It uses budget."""
     with Study.open(storage, study) as opened:
         trial = opened.adopt(from_json("params", params), key=key)
     text.print_trials(out, [trial], as_json, alone=True)
@@ -205,13 +207,13 @@ def adopt(
 @app.command()
 def abandon(
     study: Name,
-    number: Annotated[int | None, typer.Argument(help="Of the trial.")] = None,
+    number: Annotated[int | None, typer.Argument(help="Number of the trial.")] = None,
     older_than: Annotated[
         float | None, typer.Option(help="All that have been pending for so many seconds.")
     ] = None,
     storage: Storage = DEFAULT,
 ) -> None:
-    """A result that will never come (should it come, tell it all the same)."""
+    """Stop waiting for the result of a trial.  If the result arrives, it may still be told."""
     if (number is None) == (older_than is None):
         raise ConfigError("abandon: need a trial's number, or --older-than SECONDS")
     with Study.open(storage, study) as opened:
@@ -224,7 +226,7 @@ def abandon(
 
 @app.command()
 def extend(study: Name, budget: int, storage: Storage = DEFAULT) -> None:
-    """A new total budget."""
+    """Set a new total budget."""
     with Study.open(storage, study) as opened:
         opened.extend(budget)
 
@@ -234,7 +236,7 @@ def extend(study: Name, budget: int, storage: Storage = DEFAULT) -> None:
 
 @app.command()
 def best(study: Name, storage: Storage = DEFAULT, as_json: AsJson = False) -> None:
-    """The point with the best posterior mean, not the luckiest draw."""
+    """Print the visited point with the best posterior mean."""
     with _reading(storage, study) as opened:
         found = opened.best()
     if as_json:
@@ -250,7 +252,7 @@ def show(
     storage: Storage = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """A report: the settings, the best point, and the trials with their reasons."""
+    """Print a report: the settings, the best point, and the trials with their reasons."""
     with _reading(storage, study) as opened:
         view = opened.snapshot()
     if as_json:
@@ -267,7 +269,7 @@ def log(
     storage: Storage = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Every event: one line each, or with --json as it was written."""
+    """Print all events: one line each, or with --json as they are stored."""
     with _reading(storage, study) as opened:
         events = opened.events(after)
     for event in events:
@@ -285,7 +287,7 @@ def export(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file.")] = None,
     storage: Storage = DEFAULT,
 ) -> None:
-    """All trials as a table."""
+    """Write all trials as a table."""
     if form not in ("csv", "json"):
         raise ConfigError(f"format: need csv or json, got {form!r}")
     with _reading(storage, study) as opened:
@@ -302,7 +304,7 @@ def plot(
     baseline: Annotated[float | None, typer.Option(help="For reward.")] = None,
     storage: Storage = DEFAULT,
 ) -> None:
-    """A picture."""
+    """Draw a picture of a study."""
     from regretless import plotting
 
     if output.is_dir():
@@ -325,7 +327,7 @@ def plot(
 
 @app.command()
 def studies(storage: Storage = DEFAULT, as_json: AsJson = False) -> None:
-    """The studies of a storage."""
+    """List the studies of a storage."""
     from regretless.studies.journal import Journal
 
     with Journal.open(storage, create=False, read_only=True) as journal:
@@ -341,7 +343,7 @@ def studies(storage: Storage = DEFAULT, as_json: AsJson = False) -> None:
 
 @app.command()
 def version() -> None:
-    """The version."""
+    """Print the version."""
     print(regretless.__version__)
 
 
@@ -362,7 +364,7 @@ def tune(
     ] = False,
     storage: Storage = DEFAULT,
 ) -> None:
-    """Tune a Python function: ask, call, tell, until the budget is spent; again to go on."""
+    """Tune a Python function until the budget is spent.  Call it again to continue."""
     from regretless.cli.tune import load, run_jobs
 
     task = load(file)
@@ -386,7 +388,9 @@ def reproduce(
     backend: Annotated[str, typer.Option(help="loky, dask or ray.")] = "loky",
     cluster: Annotated[str | None, typer.Option(help="Address of a running cluster.")] = None,
     smoke: Annotated[bool, typer.Option(help="Tiny runs, to try the pipeline.")] = False,
-    limit_minutes: Annotated[float | None, typer.Option(help="Start no run after.")] = None,
+    limit_minutes: Annotated[
+        float | None, typer.Option(help="Start no new run after this many minutes.")
+    ] = None,
 ) -> None:
     """Run the paper's experiments (only what has no record yet) and write the page."""
     from regretless.experiments.command import reproduce as run
@@ -417,7 +421,7 @@ def serve(
         bool, typer.Option("--insecure", help="Listen elsewhere although there are no tokens.")
     ] = False,
 ) -> None:
-    """The studies of a storage over HTTP, with a page to watch them; until Ctrl-C."""
+    """Serve the studies of a storage over HTTP, with a live page, until Ctrl-C."""
     from regretless.service.app import serve as run
     from regretless.service.auth import Tokens
 

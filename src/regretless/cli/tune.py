@@ -118,7 +118,10 @@ def _tell(study: AskTell, trial: Trial, value: float) -> None:
 
 
 def _unstored(error: StorageError, trial: Trial, value: float) -> StorageError:
-    advice = f"trial {trial.number} is pending, and its result, {value!r}, is yours to tell"
+    advice = (
+        f"trial {trial.number} is still pending; store its result with"
+        f" `regretless tell STUDY {trial.number} {value!r}`"
+    )
     return type(error)(f"{error}: {advice}")
 
 

@@ -1,10 +1,11 @@
-"""What can happen to an optimiser: a frozen dataclass for each kind of event.
+"""The events of an optimiser: a frozen dataclass for each kind.
 
-`write` gives the kind, the version and the body of an event, ready for JSON. `read` turns them into
-the event again, also where an older release wrote them. Nobody else looks into a body.
+`write` returns the kind, the version and the body of an event, ready for JSON.  `read` makes the
+event of them again, also if an older release wrote them.  No other function reads a body, except
+for the settings of `Created`.
 
-To change the body of a kind: give it a new version in `_KINDS`, and add to `_UPCASTS` the function
-that makes the new body of the old one.
+To change the body of a kind, give it a new version in `_KINDS`.  Then add a function to `_UPCASTS`
+that converts the old body to the new one.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Outcome:
 
     def __post_init__(self) -> None:
         value, sem, count = checked_result(self.value, self.sem, self.count)
-        vars(self).update(value=value, sem=sem, count=count)  # past the frozen fields, once
+        # The dataclass is frozen, so write to its dict.
+        vars(self).update(value=value, sem=sem, count=count)
 
     def __str__(self) -> str:
         error = "" if self.sem is None else f" (sem {self.sem!r})"
@@ -54,9 +56,10 @@ class Created:
 
 @dataclass(frozen=True)
 class Asked:
-    """A trial was handed out; `fit` is the fit that was made for it, as the model writes it.
+    """A trial was asked for or adopted.
 
-    The decision has plain numbers only, see `Decision.to_json`.
+    `fit` is the fit that was made for it, as `Belief.source` has it; None if there was none.  The
+    decision has plain numbers only, see `Decision.to_json`.
     """
 
     number: int
@@ -72,12 +75,12 @@ class Told:
     number: int
     outcomes: dict[str, Outcome]
     time: datetime | None = None
-    key: str | None = None  # a note of the caller
+    key: str | None = None  # the key that the caller gave; it is only stored
 
 
 @dataclass(frozen=True)
 class Observed:
-    """A result that was known before, at a point that was not asked for."""
+    """A result from before the run, at a point that was not asked for."""
 
     params: dict[str, Scalar]
     outcomes: dict[str, Outcome]
@@ -86,7 +89,7 @@ class Observed:
 
 @dataclass(frozen=True)
 class Abandoned:
-    """The result of a trial will never come."""
+    """The result of a trial is no longer waited for."""
 
     number: int
 
@@ -117,9 +120,10 @@ def write(event: Event) -> Written:
 
 
 def read(kind: str, version: int, body: object) -> Event:
-    """The event that was stored so, by this release or an older one.
+    """The event of a stored kind, version and body, of this release or an older one.
 
-    StorageError says which kind, version and field cannot be read.
+    Raises:
+        StorageError: it cannot be read; the message names the kind, the version and the field.
     """
     known = _KINDS.get(kind) if isinstance(kind, str) else None
     if known is None:
@@ -138,7 +142,7 @@ def read(kind: str, version: int, body: object) -> Event:
 
 
 class _Fields:
-    """The fields of a body, each checked as it is read; `version` is the one that was stored."""
+    """The fields of a body.  Each is checked when it is read.  `version` is the stored one."""
 
     def __init__(self, kind: str, version: int, body: object, path: str = "") -> None:
         self.kind, self.version, self._path = kind, version, path
@@ -194,7 +198,7 @@ def _read_created(fields: _Fields) -> Created:
 
 
 def _check_own_version(fields: _Fields, version: int) -> None:
-    """Settings name their version in the body as well, because they also stand alone."""
+    """Check the version in the body of settings, which are also stored without an event."""
     if fields["version"] != version:
         raise fields.wrong("version", f"need {version}, got {fields['version']!r}")
 

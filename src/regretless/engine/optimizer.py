@@ -1,8 +1,8 @@
-"""Ask and tell: the one stateful object.  It knows the user's units, direction and budget; no I/O.
+"""The optimiser.  It keeps the state of a run, and does no input or output.
 
-Its state is a fold of events: every verb makes one and applies it, and applying the same events
-again gives the same state and the same next suggestion, bit for bit.  Fits are kept only by `ask`
-and are part of its event, so that a replay need not fit.
+Every verb makes an event and applies it to the state.  If the same events are applied again, the
+state and the next suggestion are the same, bit for bit.  Only `ask` fits the model.  It stores the
+fit in its event, so a replay does not fit again.
 """
 
 from __future__ import annotations
@@ -50,26 +50,47 @@ Direction = Literal["maximize", "minimize"]
 
 
 class Optimizer(WithLock):
-    """Suggests what to try next so that little is lost on the way.
+    """Chooses the next point to evaluate, so that the sum of all losses stays small.
 
-    Threads may share it, and take turns; processes share a `Study`.
+    Threads may share an optimiser; their calls run one after the other.  Processes share a `Study`.
 
-    budget     evaluations that will be asked for, the start included
-    policy     a name ("ids", "eic", "ei", "ei-nguyen", "gp-ucb", "gp-ts", ...) or an instance
-    direction  "maximize" or "minimize"
-    design     how to start: "sobol", "lhs", "grid" (the paper's), a list of points to try first, or
-               "auto": a grid of about sqrt(budget) points for one or two numbers, else Sobol
-               points, where there are choices after each of these in the middle of the rest
-    n0         how many points to start with, unless they are listed; prior data (`observe`) count
-               towards it, and what they know is not asked for again. By default
-               dim + 2 of "auto"'s such points, up to 2 dim + 2 while the model sees nothing but
-               noise and at least as many evaluations are left; of "sobol" and "lhs" about
-               sqrt(budget), or 2 dim + 2 if that is more; a quarter of the budget at most;
-               of a grid M^dim for the whole M next to budget^(1 / (2 dim)), which in many
-               dimensions may be 1. Given, "auto" takes no grid
-    model      a `Model`; `Model.paper()` is the paper's setting
-    defaults   the version of the library's defaults, by which an older run goes on as it began;
-               the newest one by default
+    Args:
+        space: the search space.
+        budget: how many evaluations will be asked for, the initial design included.
+        seed: the seed of all random numbers.
+        policy: a name ("ids", "eic", "ei", "ei-nguyen", "gp-ucb", "gp-ts", ...) or an instance.
+        direction: "maximize" or "minimize".
+        design: the initial design.
+            "auto": for one or two numeric parameters a grid of about sqrt(budget) points, otherwise
+            Sobol points.  If there are categorical parameters, each choice is tried once first,
+            with the other parameters in the middle of their ranges.
+            "sobol", "lhs" (Latin hypercube), "grid" (as in the paper).
+            A list of points: exactly these points.
+        n0: the number of points of the initial design.  Points from `observe` count towards it, and
+            are not asked for again.  It is not used for a list.  With "auto", a given n0 means
+            Sobol points instead of a grid.  If it is None, with d parameters that vary:
+            "auto" takes d + 2 Sobol points, and up to 2d + 2 while the model sees only noise and at
+            least as many evaluations are left.  "sobol" and "lhs" take the larger of sqrt(budget)
+            and 2d + 2.  These three take at most a quarter of the budget.
+            "grid" takes M^d points, M near budget^(1 / (2d)).
+        model: a `Model`; None for the default, and `Model.paper()` for the paper's setting.
+        defaults: the version of the library's defaults; None for the newest.  A run that was
+            created with an older version keeps that version.
+
+    Raises:
+        ConfigError: a setting is not valid.
+        SpaceError: a point of the design is not in the space.
+
+    Example:
+        >>> import regretless as rl
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> optimizer = rl.Optimizer(space, budget=10, direction="minimize")
+        >>> for trial in optimizer:
+        ...     optimizer.tell(trial, abs(trial.params["x"] - 0.3))
+        >>> optimizer
+        Optimizer(ids, minimize, asked 10 of 10, told 10)
+        >>> abs(optimizer.best().params["x"] - 0.3) < 0.1
+        True
     """
 
     def __init__(
@@ -105,7 +126,7 @@ class Optimizer(WithLock):
         self._records = Records(space, budget, self.policy.name)
         self._log: list[Event] = []
         self._belief = Belief.empty(self.model, space.columns, self.defaults)
-        # The last proposal, and what is believed once it is applied.
+        # The last proposal, and the belief after it is applied.
         self._proposed: tuple[Asked | None, Belief] = (None, self._belief)
         self._lock = threading.RLock()
 
@@ -122,12 +143,25 @@ class Optimizer(WithLock):
         c: float | None = None,
         seed: int = 0,
     ) -> Optimizer:
-        """EIC as in Theorem 1 of the paper, with its guarantee (`theory.regret_bound`).
+        """Create the optimiser of Theorem 1 in the paper; `theory.regret_bound` has its guarantee.
 
-        For f of norm B at most in the RKHS of `kernel` and R-sub-Gaussian noise, with probability
-        1 - delta: zero mean, nothing fitted or rescaled, lam^2 = 1 + 2/N, the centred grid of about
-        sqrt(N) points, omega_n = c sqrt(I_n + 1 + log(1/delta)).  Points that are alike are not
-        merged.  The budget belongs to it: `extend` leaves the guarantee.
+        It is EIC with zero mean, nothing fitted or rescaled, lam^2 = 1 + 2/N, the centred grid of
+        about sqrt(N) points, and omega_n = c sqrt(I_n + 1 + log(1/delta)).  Points that are alike
+        are not merged.  The guarantee holds for this budget only; after `extend` it no longer
+        holds.
+
+        Args:
+            space: the search space.
+            budget: N, the number of evaluations.
+            kernel: the kernel of f, with its length-scales.
+            B: an upper bound of the norm of f in the RKHS of the kernel.
+            R: the noise is R-sub-Gaussian.
+            delta: the guarantee holds with probability 1 - delta.
+            c: the scale of omega_n; None for the least one that the theorem allows.
+            seed: the seed of all random numbers.
+
+        Raises:
+            ConfigError: a setting is not valid.
         """
         if not isinstance(kernel, Kernel):
             raise ConfigError(f"kernel: need a Kernel with its length-scales, got {kernel!r}")
@@ -143,9 +177,9 @@ class Optimizer(WithLock):
     @overload
     def ask(self, n: int) -> list[Trial]: ...
     def ask(self, n: int | None = None) -> Trial | list[Trial]:
-        """What to try next; a list of n for a batch.
+        """Choose the next trial, or a list of `n` trials; see `AskTell.ask`.
 
-        Past the budget it serves the best point and says so.
+        After the budget is spent, it returns the best point, with the reason "exhausted".
         """
         if n is not None:
             return [self.ask() for _ in range(whole("n", n, least=1))]
@@ -163,10 +197,9 @@ class Optimizer(WithLock):
         count: float = 1,
         time: datetime | None = None,
     ) -> None:
-        """The result of a trial: a number, a mean of `count`, or one with its standard error.
+        """Take the result of a trial; see `AskTell.tell`.
 
-        `time` is when it was measured, with a time zone.  Told again with the same value nothing
-        happens; another value is an error.  A trial that was abandoned may still be told.
+        Telling the same value again changes nothing.  Telling another value raises TrialError.
         """
         outcome = Outcome(value, sem, count)
         self._apply_any(self._records.telling(trial, {OBJECTIVE: outcome}, time))
@@ -181,27 +214,28 @@ class Optimizer(WithLock):
         count: float = 1,
         time: datetime | None = None,
     ) -> None:
-        """A result that was known before; it costs no budget."""
+        """Take a result from before the run, which uses no budget; see `AskTell.observe`."""
         outcome = Outcome(value, sem, count)
         self.apply(self._records.observing(params, {OBJECTIVE: outcome}, time))
 
     @in_turn
     def adopt(self, params: Mapping[str, Scalar], decision: Decision | None = None) -> Trial:
-        """A trial that was chosen elsewhere, by a person or another process.
+        """Make a trial of a point that somebody else chose; see `AskTell.adopt`.
 
-        It costs budget and is waited for like one of ours.
+        It uses budget, and counts as pending until its result is told.  `decision` is why the point
+        was chosen; None gives it the reason "given".
         """
         self.apply(self._records.adopting(params, decision))
         return self._records.trials[-1].trial
 
     @in_turn
     def abandon(self, trial: Trial | int) -> None:
-        """This result will never come: stop counting on it."""
+        """Stop waiting for the result of a trial; see `AskTell.abandon`."""
         self._apply_any(self._records.abandoning(trial))
 
     @in_turn
     def extend(self, budget: int) -> None:
-        """A new total budget, which may not be less than what was asked already."""
+        """Set a new total budget; see `AskTell.extend`."""
         self._apply_any(self._records.extending(budget))
 
     # -- what is known -----------------------------------------------------------------------------
@@ -213,35 +247,38 @@ class Optimizer(WithLock):
 
     @property
     def budget(self) -> int:
-        """Evaluations in all, as last extended."""
+        """The total number of evaluations, after the last `extend`."""
         return self._records.budget
 
     @property
     def asked(self) -> int:
+        """The number of trials that were asked for or adopted."""
         return len(self._records.trials)
 
     @property
     def remaining(self) -> int:
-        """Evaluations that may still be asked for."""
+        """The number of evaluations that may still be asked for; at least 0."""
         return self._records.remaining
 
     @property
     def trials(self) -> list[Trial]:
+        """All trials, by number."""
         return [record.again() for record in self._records.trials]
 
     @property
     def pending(self) -> list[Trial]:
-        """Asked, and neither told nor abandoned."""
+        """The trials that were neither told nor abandoned."""
         return [record.again() for record in list(self._records.waiting.values())]
 
     @property
     def observations(self) -> int:
+        """The number of results, those from `observe` included."""
         return len(self._belief.told)
 
     @in_turn
     @one_thread()
     def best(self) -> Best:
-        """The visited point with the best posterior mean, with a 95 % interval."""
+        """The visited point with the best posterior mean; see `AskTell.best`."""
         situation = self._situation()
         posterior, belief = situation.posterior, situation.belief
         mu, sigma = posterior.at_data
@@ -261,26 +298,37 @@ class Optimizer(WithLock):
     @in_turn
     @one_thread()
     def predict(self, params: Mapping[str, Scalar]) -> tuple[float, float]:
-        """Posterior mean and sd of f at a point."""
+        """The posterior mean and sd of f at a point, in the user's units.
+
+        Raises:
+            NoResultsError: no result was told yet.
+            SpaceError: the parameters are not in the space.
+        """
         mean, sd = self._situation().predict(self.space.encode(params)[None, :])
         return float(mean[0]), float(sd[0])
 
     @in_turn
     @one_thread()
     def landscape(self, points: Sequence[Mapping[str, Scalar]]) -> Landscape:
-        """What the policy would weigh at these points, were it to decide now, by the last fit."""
+        """The numbers that the policy would compare at these points now, with the last fit.
+
+        It raises the errors of `predict`.
+        """
         situation = self._situation()
         rows = [self.space.encode(p) for p in points]
         return situation.landscape(np.array(rows).reshape(len(rows), self.space.dim))
 
     @in_turn
     def history(self) -> list[Row]:
-        """Prior data and trials; `[row.flat() for row in ...]` is what pandas.DataFrame takes."""
+        """The prior data and the trials, in order.
+
+        `pandas.DataFrame([row.flat() for row in optimizer.history()])` is a table of them.
+        """
         return self._records.history()
 
     @in_turn
     def copy(self) -> Optimizer:
-        """The same state; what happens to one of them does not change the other."""
+        """An optimiser with the same state.  A change of one does not change the other."""
         twin = object.__new__(type(self))
         twin.__setstate__(self.__getstate__())
         twin._records, twin._log = self._records.copy(), self._log.copy()
@@ -292,12 +340,30 @@ class Optimizer(WithLock):
 
     @in_turn
     def to_json(self) -> str:
-        """Everything, as text: `Optimizer.from_json` gives the same next suggestion."""
+        """The settings and all events as JSON.
+
+        `Optimizer.from_json` makes an optimiser of it that has the same next suggestion.
+        """
         return saved.dump(Created(self.spec()), self._log)
 
     @classmethod
     def from_json(cls, text: str, *, policy: Policy | None = None) -> Optimizer:
-        """The optimiser that `to_json` wrote; `policy` hands in one that has no name here."""
+        """Restore the optimiser that `to_json` wrote.
+
+        Args:
+            text: the JSON, of this release or an older one.
+            policy: the instance, if the optimiser was created with a policy class of your own.
+
+        Raises:
+            StorageError: the text is not the JSON of an optimiser that this release can read.
+
+        Example:
+            >>> import regretless as rl
+            >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=9)
+            >>> twin = rl.Optimizer.from_json(optimizer.to_json())
+            >>> twin.ask() == optimizer.ask()
+            True
+        """
         created, events = saved.load(text)
         optimizer = cls.from_spec(created.settings, policy=policy)
         for event in events:
@@ -305,7 +371,7 @@ class Optimizer(WithLock):
         return optimizer
 
     def spec(self) -> dict[str, Any]:
-        """The settings, JSON-able."""
+        """The settings as plain JSON types.  For studies and front ends; users do not need it."""
         return {
             "version": SETTINGS_VERSION,
             "space": self.space.to_json(),
@@ -321,7 +387,13 @@ class Optimizer(WithLock):
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], *, policy: Policy | None = None) -> Optimizer:
-        """An optimiser with these settings and no events yet; older releases' are read, too."""
+        """An optimiser with the settings that `spec` of this or an older release returned.
+
+        It has no events yet.  For studies and front ends; users do not need it.
+
+        Raises:
+            StorageError: the settings cannot be read.
+        """
         try:
             return cls(**saved.arguments(spec, policy))
         except (KeyError, TypeError, AttributeError) as error:
@@ -331,25 +403,29 @@ class Optimizer(WithLock):
 
     @property
     def events(self) -> list[Event]:
-        """Everything that happened, in order; the state is a fold of it."""
+        """All events so far, in order.  For studies and front ends; users do not need it."""
         return list(self._log)
 
     @in_turn
     @one_thread()
     def propose(self) -> Asked:
-        """The event of the next ask, not yet applied.
+        """The event of the next ask, with the fit if the model is fitted; it is not applied yet.
 
-        May fit the model; the event then carries the fit.
+        For studies and front ends; users do not need it.
         """
         belief, x, decision = self._decide()
         fit = belief.source if decision.refitted else None
         event = self._records.asking(self._records.params_at(x), decision, fit)
-        self._proposed = (event, belief)  # once applied, nothing is computed again
+        self._proposed = (event, belief)  # so that `apply` does not compute it again
         return event
 
     @in_turn
     def apply(self, event: Event) -> None:
-        """Fold one event into the state."""
+        """Apply an event to the state.  For studies and front ends; users do not need it.
+
+        Raises:
+            StorageError: the event does not fit the state.
+        """
         fold = _FOLDS.get(type(event))
         if fold is None:
             raise StorageError(f"event: need one that happens to an optimiser, got {event!r:.80}")
@@ -362,7 +438,7 @@ class Optimizer(WithLock):
 
     def _on_asked(self, event: Asked) -> None:
         proposed, believed = self._proposed
-        # Our own proposal, perhaps back from a journal, and nothing was told since.
+        # If it is the last proposal and nothing was told since, its belief is known already.
         if event != proposed or len(believed.told) != len(self._belief.told):
             believed = self._belief if event.fit is None else self._with_fit(event.fit)
         self._records.fold_asked(event)
@@ -392,23 +468,23 @@ class Optimizer(WithLock):
         )
 
     def _take_proposal_of(self, twin: Optimizer) -> None:
-        """What a copy has computed for its last proposal need not be computed here again."""
+        """Use what a copy has computed for its last proposal, instead of computing it again."""
         self._proposed = twin._proposed
 
     # -- deciding ----------------------------------------------------------------------------------
 
     def _decide(self) -> tuple[Belief, Array, Decision]:
-        """The next point and its reasons, and what is believed with the fit made for it, if any."""
+        """The belief, with a new fit if one is due; the next point; and the reason for it."""
         rng = np.random.default_rng([self.seed, len(self._records.trials)])
         plain = Decision("design", self.policy.name, self.remaining, len(self._records.waiting))
-        # Prior data count towards a start of ours; points that the user listed are tried anyway.
+        # Prior data count towards the start, but points that the user listed are all tried.
         start = self._start
         begun = self._records.started + (0 if start.listed else len(self._records.known))
         fitted = self._belief.fitted
         sees_noise = (
             fitted is not None and fitted.ok and fitted.hyper.lam2 >= start.rules.blind_noise
         )
-        # Near the end too few evaluations are left to make up for more points of the start.
+        # Near the end, too few evaluations are left to profit from a longer start.
         longer = sees_noise and self.remaining >= start.longest
         if self.remaining and begun < (start.longest if longer else start.size):
             first = self._records.next_of_start(start)
@@ -428,7 +504,7 @@ class Optimizer(WithLock):
     ) -> Situation:
         current = (belief or self._belief).current()
         if belief is None and current.source is self._belief.source:
-            self._belief = current  # its posterior need not be caught up again
+            self._belief = current  # so that its posterior is not updated again
         return Situation(
             policy=self.policy,
             space=self.space,
@@ -447,7 +523,7 @@ class Optimizer(WithLock):
         )
 
     def __iter__(self) -> Iterator[Trial]:
-        """Ask until the budget is spent: `for trial in opt: opt.tell(trial, f(trial.params))`."""
+        """Ask for trials until the budget is spent; see `AskTell`."""
         while self.remaining:
             yield self.ask()
 

@@ -1,7 +1,7 @@
-"""The trials and the prior data of an optimiser: all of its state but the model's.
+"""The trials and the prior data: the state of an optimiser without the model.
 
-Methods that end in -ing make the event of a verb from the state as it is, and change nothing; None
-says that there is nothing to do. Methods that begin with `fold` take an event in.
+Methods that end in -ing make the event of a verb and change nothing.  They return None if the event
+would change nothing.  Methods that begin with `fold` apply an event.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ Outcomes = Mapping[str, Outcome]
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A trial, and what became of it."""
+    """A trial, its status and its result."""
 
-    trial: Trial  # as handed out: its params are the caller's
+    trial: Trial  # the object that the caller got; the caller may have changed its params
     params: dict[str, Scalar]
     x: Array
     status: str = "pending"
@@ -51,7 +51,7 @@ class Record:
     time: datetime | None = None  # of the outcome
 
     def again(self) -> Trial:
-        """The trial as it was asked, whatever became of the one that was handed out."""
+        """A copy of the trial with its original parameters, even if the caller changed them."""
         return replace(self.trial, params=dict(self.params))
 
     def row(self) -> Row:
@@ -63,7 +63,13 @@ class Record:
 
 
 class Records:
-    """See the module. `policy` is the name that stands in the decisions."""
+    """The trials and the prior data of an optimiser.
+
+    Args:
+        space: the search space.
+        budget: the total number of evaluations.
+        policy: the name of the policy, for the decisions of adopted trials.
+    """
 
     def __init__(self, space: Space, budget: int, policy: str) -> None:
         self.space = space
@@ -72,12 +78,13 @@ class Records:
         self.trials: list[Record] = []  # by number
         self.waiting: dict[int, Record] = {}  # the pending ones, by number
         self.started = 0  # trials of the initial design
-        self.known: dict[bytes, dict[str, Scalar]] = {}  # points that others chose, as given
-        self.prior: list[Row] = []  # prior data, as told
+        # The parameters that the user gave, by encoded point.
+        self.known: dict[bytes, dict[str, Scalar]] = {}
+        self.prior: list[Row] = []  # prior data, in order
 
     def copy(self) -> Records:
-        """The same records; what happens to one of them does not change the other."""
-        twin = copy.copy(self)  # whatever is inside of these is frozen
+        """The same records.  A change of one does not change the other."""
+        twin = copy.copy(self)  # the elements of the lists and dicts are frozen
         twin.trials, twin.waiting = self.trials.copy(), self.waiting.copy()
         twin.known, twin.prior = self.known.copy(), self.prior.copy()
         return twin
@@ -91,7 +98,7 @@ class Records:
         time: datetime | None = None,
         key: str | None = None,
     ) -> Told | None:
-        """The result of a trial; None if it was told before, perhaps with another time."""
+        """The event of a tell; None if the same result was told before, at any time."""
         record, told = self.find(trial), _objective(outcomes, ConfigError)
         moment = checked_time(time)
         if record.outcome is None:
@@ -112,29 +119,29 @@ class Records:
     def asking(
         self, params: Mapping[str, Scalar], decision: Decision, fit: dict[str, object] | None = None
     ) -> Asked:
-        """The next trial, at a point that is in the space."""
-        plain = Decision(**decision.to_json())  # a policy may have left numpy's numbers in it
+        """The event of the next trial, at a point that is in the space."""
+        plain = Decision(**decision.to_json())  # converts the numbers of numpy to plain ones
         return Asked(len(self.trials), dict(params), plain, fit)
 
     def adopting(self, params: Mapping[str, Scalar], decision: Decision | None = None) -> Asked:
-        """The next trial, at a point that was chosen elsewhere."""
+        """The event of the next trial, at a point that somebody else chose."""
         given = Decision("given", self.policy, self.remaining, len(self.waiting))
         why = checked_decision(given if decision is None else decision)
         return self.asking(self.space.validate(params), why)
 
     def abandoning(self, trial: Trial | int) -> Abandoned | None:
-        """None if it was abandoned before."""
+        """The event of an abandon; None if the trial was abandoned before."""
         record = self.find(trial)
         if record.status == "told":
             raise TrialError(f"trial {record.trial.number} was told already: can't be abandoned")
         return Abandoned(record.trial.number) if record.status == "pending" else None
 
     def extending(self, budget: int, always: bool = False) -> Extended | None:
-        """None if this is the budget already, unless an event is wanted `always`."""
+        """The event of an extend; None if the budget is the same and `always` is false."""
         total = self._checked_budget(budget)
         return Extended(total) if always or total != self.budget else None
 
-    # -- taking events in --------------------------------------------------------------------------
+    # -- applying events ---------------------------------------------------------------------------
 
     def fold_asked(self, event: Asked) -> None:
         if event.number != len(self.trials):
@@ -152,7 +159,7 @@ class Records:
             self.known.setdefault(record.x.tobytes(), params)
 
     def fold_told(self, event: Told) -> tuple[Record, Outcome]:
-        """The trial, and what was measured."""
+        """Apply the event; returns the record of the trial and its result."""
         record, told = self.find(event.number), _objective(event.outcomes, StorageError)
         if record.status == "told":
             raise StorageError(f"event 'told': trial {event.number} was told before")
@@ -160,7 +167,7 @@ class Records:
         return record, told
 
     def fold_observed(self, event: Observed) -> tuple[Array, Outcome]:
-        """The point, and what was measured."""
+        """Apply the event; returns the encoded point and its result."""
         told = _objective(event.outcomes, StorageError)
         params = self.space.validate(event.params)
         x = self.space.encode(params)
@@ -182,43 +189,50 @@ class Records:
 
     @property
     def horizon(self) -> Horizon:
-        """How many evaluations there are, and how many were asked for."""
+        """The number of evaluations in total, and the number that was asked for."""
         return Horizon(self.budget, len(self.trials))
 
     @property
     def remaining(self) -> int:
-        """Evaluations that may still be asked for."""
+        """The number of evaluations that may still be asked for."""
         return self.horizon.remaining
 
     def find(self, trial: Trial | int) -> Record:
-        """The record of a trial, given as it was asked or by its number alone."""
+        """The record of a trial, given as a `Trial` or as its number.
+
+        Raises:
+            UnknownTrialError: there is no such trial, or it belongs to another optimiser.
+        """
         number = trial.number if isinstance(trial, Trial) else trial
         if type(number) is not int:
             number = number_of(trial)
         if not 0 <= number < len(self.trials):
             raise UnknownTrialError(f"trial {number} was never asked ({len(self.trials)} were)")
         record = self.trials[number]
-        # The very object that was handed out is known, even if its owner changed its params.
+        # The object that the caller got is accepted even if the caller changed its params.
         if isinstance(trial, Trial) and trial is not record.trial and trial.params != record.params:
             asked = f"{record.params}, not {trial.params}"
             raise UnknownTrialError(f"trial {number} is of another optimiser: here it was {asked}")
         return record
 
     def handed_out(self, number: int) -> Trial:
-        """The very object that a caller got, who may change its params and still tell it."""
+        """The `Trial` object that the caller got."""
         return self.trials[number].trial
 
     def params_at(self, x: Array) -> dict[str, Scalar]:
-        """As they were given, if somebody did: decoded numbers may differ in last digits."""
+        """The parameters as the user gave them, if the user chose this point; otherwise decoded.
+
+        Decoded numbers may differ in their last digits.
+        """
         given = self.known.get(x.tobytes())
         return self.space.decode(x) if given is None else dict(given)
 
     def next_of_start(self, start: Start) -> Array | None:
-        """The first point of the start that is neither asked for nor known; None: there is none."""
+        """The first point of the start that is neither asked for nor known, or None."""
         taken: set[bytes] = set()
-        if self.known and not start.listed:  # a list is tried in full
+        if self.known and not start.listed:  # all points of a list are tried
             taken = self.known.keys() | {record.x.tobytes() for record in self.trials}
-        # Those before were asked for or known, if nobody else chose points of a start.
+        # Earlier points were asked for or known already.
         left = start.points[self.started :]
         return next((x for x in left if x.tobytes() not in taken), None)
 
@@ -227,7 +241,7 @@ class Records:
         return [*prior, *(record.row() for record in self.trials)]
 
     def hand_out_as(self, others: Records) -> None:
-        """Know the very trials that these records handed out, see `find`."""
+        """Use the Trial objects of `others`, so that callers can still tell them."""
         for number, other in enumerate(others.trials[: len(self.trials)]):
             mine = replace(self.trials[number], trial=other.trial)
             self.trials[number] = mine
@@ -243,7 +257,7 @@ class Records:
 
 
 def _objective(outcomes: Outcomes, error: type[RegretlessError]) -> Outcome:
-    """The outcome to optimise; so far there may be no other."""
+    """The outcome to optimise.  There may be no other outcome."""
     if outcomes.keys() != {OBJECTIVE}:
         names = ", ".join(map(repr, outcomes)) or "none"
         raise error(f"outcomes: need {OBJECTIVE!r} and no other, got {names}")

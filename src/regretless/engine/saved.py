@@ -1,4 +1,4 @@
-"""An optimiser as data: its settings, and its events in a document with a version of its own."""
+"""The JSON document of an optimiser, which has a version: its settings and its events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ def dump(created: Created, events: Iterable[Event]) -> str:
 
 
 def load(text: str) -> tuple[Created, list[Event]]:
-    """The events of a document, also of an older version."""
+    """The events of a document of this version or an older one.
+
+    Raises:
+        StorageError: the text is not such a document.
+    """
     try:
         data = json.loads(text)
         version, events = data.get("version"), data["events"]
@@ -43,9 +47,9 @@ def load(text: str) -> tuple[Created, list[Event]]:
 
 
 def arguments(settings: Mapping[str, Any], policy: Policy | None) -> dict[str, Any]:
-    """What `Optimizer` is called with, for these settings of any release.
+    """The arguments of `Optimizer` for the settings of this release or an older one.
 
-    `policy` stands for one that has no name here.
+    `policy` is the instance, if the settings are those of a policy class of the user's own.
     """
     created = read("created", settings.get("version", 0), settings)
     assert isinstance(created, Created)
@@ -63,7 +67,10 @@ def _read(stored: Mapping[str, Any]) -> Event:
 
 
 def _version_1(data: Mapping[str, Any]) -> list[Event]:
-    """Settings at the top, and events of version 1 whose kind is one of their fields."""
+    """The events of a document of version 1.
+
+    It has the settings at the top level, and events of version 1 with their kind as a field.
+    """
     settings = {name: value for name, value in data.items() if name != "events"}
     events = []
     for stored in data["events"]:

@@ -1,4 +1,4 @@
-"""One decision: from what is known to the next point, with the reasons."""
+"""One decision: the next point, and the reason for it."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from regretless.space import Space
 
 @dataclass(frozen=True, eq=False)
 class Situation:
-    """All that a decision depends on."""
+    """Everything that a decision depends on."""
 
     policy: Policy
     space: Space
-    belief: Belief  # current: its posterior has seen everything told
-    waiting: tuple[Array, ...]  # points that were asked and not yet told
+    belief: Belief  # its posterior contains all results
+    waiting: tuple[Array, ...]  # the pending points
     horizon: Horizon
-    sign: float  # -1 where the user minimises
+    sign: float  # -1.0 if the user minimises, otherwise 1.0
     rng: Generator
     defaults: Defaults
-    # Beside those of the policy.  The search keeps them.  They are not checked where a policy needs
-    # no search (`shortcut`, `settle`), nor for the incumbent that is served if nothing is allowed.
+    # In addition to those of the policy.  The search keeps them.  They are not checked where a policy
+    # needs no search (`shortcut`, `settle`), nor for the incumbent if no point is allowed.
     constraints: tuple[Constraint, ...] = ()
-    fixed: Mapping[int, float] = field(default_factory=dict)  # columns that are given, and where
+    fixed: Mapping[int, float] = field(default_factory=dict)  # columns with given values
 
     @property
     def fitted(self) -> Fitted:
@@ -50,7 +50,7 @@ class Situation:
 
     @property
     def unit(self) -> float:
-        """How much one unit of the model is in the user's units."""
+        """The size of one unit of the model in the user's units."""
         return self.fitted.scaling.scale
 
     def user(self, value: npt.ArrayLike) -> Array:
@@ -58,22 +58,28 @@ class Situation:
         return self.sign * self.fitted.scaling.to_user(value)
 
     def user_sd(self, mu: Array, sigma: Array) -> Array:
-        """Posterior sds in the user's units, to first order where outcomes are drawn in."""
+        """Posterior sds in the user's units.
+
+        They are approximate (first order) where the scaling is logarithmic.
+        """
         return self.posterior.omega * sigma * self.fitted.scaling.rate(mu)
 
     def predict(self, x: Array) -> tuple[Array, Array]:
-        """Posterior mean and sd of f at the rows of x, in the user's units, by what was told."""
+        """Posterior mean and sd of f at the rows of x, in the user's units.
+
+        The pending points are left out.
+        """
         mu, sigma = self.posterior.predict(x)
         return self.user(mu), self.user_sd(mu, sigma)
 
     @cached_property
     def _domain(self) -> Domain:
-        """What the search may move in."""
+        """The space of the search, without the fixed columns."""
         return Slice(self.space, self.fixed) if self.fixed else self.space
 
     @cached_property
     def _expected(self) -> Posterior:
-        """With what is under way, believed to come out as expected."""
+        """The posterior, with each pending point added at its predicted mean."""
         posterior = self.posterior
         for x in self.waiting:
             mu, _ = posterior.predict(x[None, :])
@@ -82,18 +88,19 @@ class Situation:
 
     @cached_property
     def _begin(self) -> Callable[[int], Candidates]:
-        """The candidates for scores of a width: the same ones for all of a decision."""
+        """The candidates for a score of a width.  They stay the same during a decision."""
         begin = partial(candidates, self._domain, self._expected, self.rng)
         return cache(partial(begin, rules=self.defaults.search))
 
     @cached_property
     def inputs(self) -> PolicyInput:
-        """What the policy may look at."""
-        # None of these holds self: a circle would outlive the decision by far.
+        """The input of the policy."""
+        # These closures do not refer to self, because a reference cycle would keep the posterior
+        # in memory.
         posterior, domain, rng, begin = self._expected, self._domain, self.rng, self._begin
         rules = self.defaults.search
 
-        @cache  # a decision and its explanation count from the same incumbent
+        @cache  # so that a decision and its explanation use the same incumbent
         def highest(width: float) -> tuple[Array, float]:
             score = upper_score(posterior, width)
             found = maximise(score, domain, begin(score.width), rng, rules, brief=True)
@@ -115,10 +122,12 @@ class Situation:
         )
 
     def _promised(self, after: Posterior) -> float:
-        """E max of the posterior means at the best point and at those under way, once these are in.
+        """The best posterior mean that is expected after the pending results are in.
 
-        `after` has them told as expected: by how much their covariance shrinks is how far their
-        means will move.  Each alone is expected to stay where it is, but the best of many is not.
+        It is the expected maximum of the means at the best point and the pending points.  Each
+        mean is expected to stay the same, but the maximum of several is expected to rise.
+        `after` is the posterior with the pending points added.  The means will move with the
+        covariance by which `after` is smaller than the posterior now.
         """
         before = self.posterior
         best = int(np.argmax(before.at_data[0]))
@@ -130,7 +139,7 @@ class Situation:
         return float((before.predict(x)[0] + moved).max(axis=1).mean())
 
     def decide(self, plain: Decision) -> tuple[Array, Decision]:
-        """The next point, and `plain` with the reason and the numbers behind it."""
+        """The next point, and `plain` with its reason and its numbers."""
         if self.horizon.is_spent:
             (x, row), merged = self.inputs.incumbent, False
         else:
@@ -138,9 +147,9 @@ class Situation:
         return x, replace(self._explain(x, row, plain), merged=merged)
 
     def _search(self) -> tuple[Array, int | None, bool]:
-        """The policy's point, the sampled row that it is, if any, and whether it was merged."""
+        """The policy's point, its row if it is a sampled point, and whether it was merged."""
         policy, inputs = self.policy, self.inputs
-        sampled = inputs.posterior.points  # pending ones among them
+        sampled = inputs.posterior.points  # with the pending ones
         shortcut = policy.shortcut(inputs)
         if shortcut is not None:
             same = np.flatnonzero((sampled == shortcut).all(axis=1))
@@ -150,7 +159,7 @@ class Situation:
             score = score.within(*self.constraints)
         begin = self._begin(score.width)
         found = maximise(score, self._domain, begin, self.rng, self.defaults.search)
-        if not found.feasible:  # Algorithm 1's else-branch; xi = max mu(x_i) never comes here
+        if not found.feasible:  # the else-branch of Algorithm 1; never for xi = max mu(x_i)
             return *inputs.incumbent, False
         row = policy.settle(inputs, found.value)
         if row is not None and all(sampled[row, j] == u for j, u in self.fixed.items()):
@@ -185,7 +194,7 @@ class Situation:
         )
 
     def landscape(self, x: Array) -> Landscape:
-        """What the policy weighs at the rows of x, in the user's units."""
+        """The numbers that the policy compares at the rows of x, in the user's units."""
         policy, inputs, unit = self.policy, self.inputs, self.unit
         mu, sigma = inputs.posterior.predict(x)
         xi, s = policy.xi(inputs), policy.omega(inputs) * sigma

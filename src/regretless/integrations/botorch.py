@@ -101,7 +101,7 @@ class LogExpectedImprovementCost(AnalyticAcquisitionFunction):
         _check_baseline(X_baseline)
         self.sign = 1.0 if maximize else -1.0
         self.penalty = penalty
-        gate(remaining)  # or it complains
+        gate(remaining)  # raises ConfigError if the number is wrong
         self.remaining = remaining
         self.register_buffer("X_baseline", X_baseline)
         self.set_X_pending(X_pending)

@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 
 class RegretlessSampler(BaseSampler):
-    """Suggests what to try next so that little is lost on the way.
+    """Chooses the next point to evaluate, so that the sum of all losses stays small.
 
     budget   trials that this study will run, finished ones included.  Optuna tells no sampler its
              n_trials, and the budget is what decides how long to explore
@@ -74,7 +74,8 @@ class RegretlessSampler(BaseSampler):
             "n0": n0,
             "model": model,
         }
-        probe = Optimizer(Space({"any": Float(0.0, 1.0)}), **self._settings)  # or it complains
+        # Raises ConfigError if a setting is wrong.
+        probe = Optimizer(Space({"any": Float(0.0, 1.0)}), **self._settings)
         self._policy_name = probe.policy.name
         self._independent = independent_sampler or RandomSampler(seed=seed)
         self._past: _Past | None = None

@@ -38,7 +38,7 @@ _IN_TUNE = "in the TuneConfig, which Tune hands on only beside a param_space"
 
 
 class RegretlessSearch(Searcher):
-    """Suggests configurations so that little is lost on the way.
+    """Chooses the next configuration to evaluate, so that the sum of all losses stays small.
 
     space    a dict of Tune's search spaces and constants; as a rule the Tuner's `param_space`
     metric, mode   what the trials report, "min" or "max"; as a rule from the TuneConfig
@@ -62,7 +62,7 @@ class RegretlessSearch(Searcher):
     ) -> None:
         super().__init__(metric=metric, mode=mode)
         if not isinstance(metric, str | None):
-            raise ConfigError(f"metric: need one, got {metric!r}")
+            raise ConfigError(f"metric: need a string, got {metric!r}")
         self._metric, self._mode = metric, mode
         self._budget = budget  # None: as many as Tune will run
         self._first = list(points_to_evaluate or ())
@@ -200,7 +200,7 @@ class _TuneSpace:
         _, domains, grids = parse_spec_vars(config)
         if grids:
             name = _name(grids[0][0])
-            raise ConfigError(f"{name}: this search space (grid_search) has no match; choice has")
+            raise ConfigError(f"{name}: grid_search is not supported; use tune.choice")
         if not domains:
             raise ConfigError(f"space: need Tune's search spaces, got {config!r}")
         self.domains: dict[str, tuple[Path, sample.Domain]] = {

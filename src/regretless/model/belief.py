@@ -135,7 +135,7 @@ class Belief:
             NoResultsError: nothing was told yet.
         """
         if not self.told:
-            raise NoResultsError("nothing was told yet")
+            raise NoResultsError("no result was told yet; call tell() or observe() first")
         if self.fitted is None:
             return self._first_fit
         ready = self

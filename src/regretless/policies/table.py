@@ -23,6 +23,10 @@ def stored_policy(policy: Policy) -> dict[str, Any]:
 
     Raises:
         ConfigError: the class has the name of one of the library's, which would be made instead.
+
+    Example:
+        >>> stored_policy(make_policy("random"))["name"]
+        'random'
     """
     kind = type(policy)
     if POLICIES.get(policy.name, kind) is not kind:

@@ -75,9 +75,9 @@ async def get_study(this: This) -> schema.Detail:
 async def ask(
     this: This, wish: schema.Ask | None = None, key: Key = None
 ) -> schema.TrialOut | list[schema.TrialOut]:
-    """What to try next: a trial, or with `n` a list of them.
+    """Choose the next trial, or with `n` a list of trials.
 
-    Asked again with the same Idempotency-Key, it is the same trial.
+    A request that is repeated with the same Idempotency-Key returns the same trials.
     """
     wish = wish or schema.Ask()
     trials = await this.ask(wish.n or 1, key=key, within_budget=wish.within_budget)
@@ -87,10 +87,10 @@ async def ask(
 
 @router.post("/{name}/trials/{number}/tell", status_code=NO_CONTENT)
 async def tell(this: This, number: Number, result: schema.Told, key: Key = None) -> None:
-    """The result of a trial; on disk when this answers.
+    """Store the result of a trial.  When the service answers, the result is on disk.
 
-    Told again with the same value nothing happens, with or without a key; another value is an
-    error.
+    Telling the same value again changes nothing, with or without a key.  Telling another value is
+    an error.
     """
     await this.do(this.study.tell, _named(number, result.params), **result.measured(), key=key)
 
@@ -99,7 +99,7 @@ async def tell(this: This, number: Number, result: schema.Told, key: Key = None)
 async def abandon(
     this: This, number: Number, which: schema.Abandon | None = None, key: Key = None
 ) -> None:
-    """A result that will never come (should it come, tell it all the same)."""
+    """Stop waiting for the result of a trial.  If the result arrives, it may still be told."""
     trial = _named(number, None if which is None else which.params)
     await this.do(this.study.abandon, trial, key=key)
 
@@ -128,7 +128,7 @@ async def observe(this: This, known: schema.Observation, key: Key = None) -> Non
 
 @router.post("/{name}/extend", status_code=NO_CONTENT)
 async def extend(this: This, extension: schema.Extension, key: Key = None) -> None:
-    """A new total budget. With the same key, only once, also if it was extended since."""
+    """Set a new total budget. With the same key, only once, also if it was extended since."""
     await this.do(this.study.extend, extension.budget, key=key)
 
 

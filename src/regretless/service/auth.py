@@ -38,7 +38,7 @@ class Tokens:
         return bool(self.digests)
 
     def right(self, authorization: str) -> str | None:
-        """What the bearer of this header may do; None if we do not know him.
+        """What the bearer of this header may do; None if the token is unknown.
 
         The time it takes says nothing about how much of a token was right, or which one it was.
         """

@@ -27,14 +27,17 @@ OPEN = ("/", "/docs", "/openapi.json", "/healthz", "/readyz")  # tell nothing ab
 
 
 class Refused(Exception):
-    """Not let in."""
+    """The request is refused."""
 
     def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
         self.problem = Problem(status, detail, headers=headers)
 
 
 class Guard:
-    """Checks host, origin, token, type and size; adds the security headers to every answer."""
+    """ASGI middleware that checks every request: host, origin, token, content type and size.
+
+    It adds the security headers to every answer.
+    """
 
     def __init__(self, app: ASGIApp, tokens: Tokens, host: str) -> None:
         self._app, self._tokens, self._host = app, tokens, host.lower()
@@ -115,7 +118,7 @@ def _split(url: str) -> SplitResult:
 def _add_headers(headers: MutableHeaders, path: str) -> None:
     for name, value in HEADERS.items():
         headers.setdefault(name, value)
-    # What comes from a study is nobody's to keep; what is ours is asked for again each time.
+    # Answers with study data must not be cached.  Static files must be revalidated.
     headers.setdefault("Cache-Control", "no-store" if path.startswith("/api/") else "no-cache")
 
 

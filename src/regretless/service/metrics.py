@@ -1,4 +1,7 @@
-"""Figures for Prometheus. No study's name is in them: they would grow without bound, and tell."""
+"""Metrics for Prometheus.
+
+Study names are not used as labels: their number is unlimited, and /metrics should not reveal them.
+"""
 
 from __future__ import annotations
 

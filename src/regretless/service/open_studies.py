@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class Threads:
-    """So many at a time of each kind."""
+    """Limits on the number of threads for each kind of work."""
 
     def __init__(self) -> None:
         self.verbs, self.asks = CapacityLimiter(VERBS), CapacityLimiter(ASKS)
@@ -109,7 +109,8 @@ class OpenStudies:
             if len(self._open) > MOST_OPEN:
                 self._open.popitem(last=False)
         self._open.move_to_end(name)
-        return await asyncio.shield(self._open[name])  # one who gives up does not end it for all
+        # Cancelling one request does not cancel the opening for others.
+        return await asyncio.shield(self._open[name])
 
     async def create(self, name: str, settings: dict[str, Any]) -> bool:
         """Create the study, or check that it is as given; was it created now?"""

@@ -33,7 +33,7 @@ HEADERS = {
 
 
 class Json(JSONResponse):
-    """Strict: no NaN goes out; and pure ASCII, as a name may hold what UTF-8 cannot."""
+    """JSON without NaN, in ASCII, because a name may contain lone surrogates."""
 
     def render(self, content: Any) -> bytes:
         return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()

@@ -1,6 +1,7 @@
-"""The table that holds a journal, and what the two databases that can hold it must do.
+"""The table of a journal, and the protocol of the databases that store it.
 
-SQLite is a file in WAL mode, for one machine; PostgreSQL is for several. Both hold the same table.
+SQLite is a file in WAL mode, for one machine.  PostgreSQL is for several machines.  The table is
+the same in both.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ except ModuleNotFoundError as error:
 SCHEMA_VERSION = 1  # the table's columns and their meaning
 WAIT_SECONDS = 10.0  # how long one attempt waits for another writer
 ATTEMPTS = 3
-TURN_SECONDS = 20.0  # how long to wait for one's turn before going ahead without it
+TURN_SECONDS = 20.0  # how long to wait for a turn before continuing without it
 TURNS = 8  # at a time: each keeps one of the pool's 15 connections, and writers need some
 
 EVENTS = sa.Table(
@@ -35,37 +36,41 @@ EVENTS = sa.Table(
     sa.Column("key", sa.Text, nullable=False),
     sa.UniqueConstraint("study", "key", name="regretless_events_key"),
 )
-# The table describes itself: no study has an empty name, so this row can only be the header.
+# The first row of the table has the version.  No study has an empty name, so it is unique.
 HEADER = {"study": "", "seq": 0, "kind": "journal", "version": SCHEMA_VERSION, "key": "journal"}
 
 
 class Backend(Protocol):
-    """What differs between the two databases."""
+    """The operations that differ between databases."""
 
     label: str
 
     def prepare(self, create: bool) -> None:
-        """Look at the place before the first connection."""
+        """Check the file or server before the first connection."""
 
     def engine(self, read_only: bool) -> sa.Engine: ...
 
     def missing(self, conn: sa.Connection, create: bool) -> None:
-        """There is no table: make it, or raise."""
+        """Create the table that is missing, or raise."""
 
     def settle(self, conn: sa.Connection, read_only: bool) -> None:
-        """Check and put in order what is peculiar to this database."""
+        """Check and set what only this database has."""
 
     def lock(self, conn: sa.Connection, study: str) -> None:
-        """Start a write: nobody else appends to the study until the transaction ends."""
+        """Start a write.  No other process appends to the study until the transaction ends."""
 
     def turn(self, engine: sa.Engine, study: str) -> AbstractContextManager[None]:
-        """A second lock, for those who compute before they write; see `Journal.turn`."""
+        """A lock between processes that compute proposals for the same study.
+
+        It avoids wasted work; correctness does not depend on it.  After a timeout the caller
+        continues without it.
+        """
 
     def is_transient(self, error: DBAPIError) -> bool:
-        """Is it worth trying again at once?"""
+        """Whether the work may succeed if it is tried again at once."""
 
     def explain(self, error: DBAPIError) -> StorageError:
-        """What went wrong, and where, in one line."""
+        """The error for the user, in one line with the place of the journal."""
 
 
 def has_table(conn: sa.Connection) -> bool:

@@ -1,4 +1,4 @@
-"""Forked processes: no fork may happen while a study changes its state or uses its journal."""
+"""Fork handlers: no fork happens while a study changes its state or uses its journal."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ _held: list[Study] = []
 
 
 def follow(study: Study) -> None:
+    """Hold the lock of this study during forks."""
     _studies.add(study)
 
 
 @cache
 def mind() -> None:
-    """Register the functions below; call it after the journal was imported.
+    """Register the fork handlers.
 
-    Before a fork, the function that was registered last runs first. So the studies stop using their
-    connections before the journal closes these.
+    Call it after the journal module was imported, because handlers run in reverse order.  The
+    studies then stop using their connections before the journal closes them.
     """
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=_hold, after_in_parent=_let_go, after_in_child=_start_afresh)
 
 
 def _hold() -> None:
-    """Wait until no study is in use and no import is under way, and keep it so."""
+    """Wait until no study is in use and no import runs, and hold the locks of all studies."""
     for name in ("scipy.optimize", "scipy.spatial.distance", "scipy.special"):
-        if name in sys.modules:  # perhaps half imported by a thread that the child will not have
+        if name in sys.modules:  # another thread, which the child lacks, may be importing it
             import_module(name)
     _held.extend(_studies)
     for study in _held:
@@ -48,7 +49,7 @@ def _let_go() -> None:
 
 
 def _start_afresh() -> None:
-    """In the child: a thread that was asking does not exist there."""
+    """Make new locks in the child, because the thread that was asking does not exist there."""
     _let_go()
     for study in _studies:
         study._asking = threading.Lock()

@@ -107,9 +107,17 @@ class Journal:
 
     @classmethod
     def open(cls, url: str | Path, *, create: bool = True, read_only: bool = False) -> Self:
-        """Open a file (a path or `sqlite:///path`) or a database (`postgresql://user@host/name`).
+        """Open a journal.  An existing file or table is checked and never replaced.
 
-        What is there is checked and never replaced; `create` makes a journal where there is none.
+        Args:
+            url: a path or `sqlite:///path` (SQLite), or `postgresql://user@host/name`.
+            create: whether to create a journal if there is none.
+            read_only: whether to refuse every change.
+
+        Raises:
+            ConfigError: `url` is neither a path nor the URL of such a database.
+            StorageError: the database cannot be reached, or there is no journal.
+            CorruptJournalError: the file or table is not a journal that this release can read.
         """
         backend = backend_of(url)
         create = create and not read_only
@@ -124,7 +132,7 @@ class Journal:
         return journal
 
     def close(self) -> None:
-        """Let go of the database; calling it again is fine."""
+        """Close the connections to the database.  It may be called again."""
         self._closed = True
         self._engine.dispose()
 
@@ -144,7 +152,7 @@ class Journal:
 
     @property
     def label(self) -> str:
-        """Where it is: the file, or the server and database; never the user or password."""
+        """The file, or the server and database, without user and password."""
         return self._backend.label
 
     def append(
@@ -157,11 +165,23 @@ class Journal:
         key: str | None = None,
         expected_seq: int | None = None,
     ) -> StoredEvent:
-        """Add an event and return it once it is on disk.
+        """Append an event.  When the call returns, the event is on disk.
 
-        `version` is that of the body. A `key` that the study already has returns the event first
-        stored with it, whatever its body: compare if it matters. With `expected_seq` the event gets
-        that number, or StaleError.
+        Args:
+            study: the name of the study.
+            kind: the kind of the event.
+            body: the body of the event.
+            version: the version of the body.
+            key: a key that is unique in the study; None for a random one.
+            expected_seq: the number that the event must get; None for any.
+
+        Returns:
+            The event.  If the study has an event with this key, that event, with any body.
+
+        Raises:
+            StaleError: the event would get another number than `expected_seq`.
+            DataError: the body cannot be stored as JSON.
+            StorageError: the journal is read-only or cannot be written.
         """
 
         def guard(conn: sa.Connection, last: int) -> None:
@@ -184,11 +204,12 @@ class Journal:
         version: int = 1,
         key: str | None = None,
     ) -> StoredEvent:
-        """Add an event unless `check` objects to what others wrote since event `after`.
+        """Append an event, unless `check` raises for what others wrote after event `after`.
 
-        `check` gets these events while nobody else can write, and raises to refuse; no event may
-        then slip in between. Keep it short and free of side effects: after a broken connection it
-        is called again. A known `key` returns its event without a check.
+        `check` is called with these events while no other process can write.  Keep it short and
+        free of side effects, because after a broken connection it is called again.  If the study
+        has an event with this key, that event is returned, and `check` is not called.  For the
+        other arguments and errors see `append`.
         """
 
         def guard(conn: sa.Connection, last: int) -> None:
@@ -199,9 +220,15 @@ class Journal:
     def read(
         self, study: str, after: int | StoredEvent = 0, limit: int | None = None
     ) -> list[StoredEvent]:
-        """The events after `after`, in order; a gap in the numbers is an error.
+        """The events after `after`, in order.
 
-        With a StoredEvent and not only its number it must still be that very one.
+        Args:
+            study: the name of the study.
+            after: the number of an event, or the event itself, which must then be unchanged.
+            limit: the most events to return; None for all.
+
+        Raises:
+            CorruptJournalError: an event is missing, was changed, or cannot be read.
         """
         check_name("study", study)
         return self._run(lambda conn: self._tail(conn, study, after, limit))
@@ -231,15 +258,15 @@ class Journal:
         return sorted(infos, key=lambda info: info.name)
 
     def turn(self, study: str) -> AbstractContextManager[None]:
-        """A context in which other processes wait with their own; the wait has an end.
+        """A lock between processes that compute proposals for the same study.
 
-        For callers who compute before they append: of several at once, only the first could use
-        what it computed. This saves work, and guards nothing: `append_if` does that.
+        It avoids wasted work; correctness does not depend on it, but on `append_if`.  After a
+        timeout the caller continues without it.
         """
         return self._backend.turn(self._engine, study)
 
     def corrupt(self, study: str, seq: int, what: str) -> CorruptJournalError:
-        """The error for an event that makes no sense: says where it is. Raise it."""
+        """Make the error for an event that cannot be read.  The caller raises it."""
         return CorruptJournalError(f"{self.label}: study {study!r}, event {seq}: {what}")
 
     # -- one connection, one transaction ------------------------------------------------------

@@ -59,7 +59,9 @@ class Postgres:
 
     def missing(self, conn: sa.Connection, create: bool) -> None:
         if not create:
-            raise StorageError(f"{self.label}: there is no journal")
+            raise StorageError(
+                f"{self.label}: there is no journal; to create one, give `space` and `budget`"
+            )
         self.lock(conn, "")
         if not has_table(conn):
             create_table(conn)

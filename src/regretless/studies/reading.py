@@ -1,4 +1,4 @@
-"""What can be known of a study."""
+"""The read-only methods of a study."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ T = TypeVar("T")
 
 
 class Reading(ABC):
-    """The part of `Study` that changes nothing: each answer is for what everybody has done."""
+    """The read-only methods of `Study`.  Each first reads what other processes wrote."""
 
     def __init__(self, journal: Journal, name: str, state: State) -> None:
         self.name = name
         self._journal = journal
         self._state = state
-        # Held while the state changes and while the journal is used, so that a fork never happens
-        # in the middle of either. Never held while a proposal is computed.
+        # Held while the state changes and while the journal is used, so that no fork happens in the
+        # middle of either.  Not held while a proposal is computed.
         self._lock = threading.RLock()
 
     @abstractmethod
     def _refreshed(self) -> State:
-        """The state after the last event. Hold the lock."""
+        """The state after the last event of the journal.  The caller holds the lock."""
 
     def _look(self, question: Callable[[Optimizer], T]) -> T:
         with self._lock:
@@ -42,65 +42,80 @@ class Reading(ABC):
 
     @property
     def label(self) -> str:
-        """Where the journal is, without user or password."""
+        """The place of the journal, without user and password."""
         return self._journal.label
 
     @property
     def space(self) -> Space:
+        """The search space."""
         return self._state.optimizer.space
 
     @property
     def direction(self) -> Direction:
+        """The direction, "maximize" or "minimize"."""
         return self._state.optimizer.direction
 
     @property
     def policy(self) -> Policy:
+        """The policy."""
         return self._state.optimizer.policy
 
     @property
     def budget(self) -> int:
+        """The total number of evaluations, after the last `extend`."""
         return self._look(lambda optimizer: optimizer.budget)
 
     @property
     def asked(self) -> int:
+        """The number of trials that were asked for or adopted."""
         return self._look(lambda optimizer: optimizer.asked)
 
     @property
     def remaining(self) -> int:
-        """Evaluations that may still be asked for."""
+        """The number of evaluations that may still be asked for; at least 0."""
         return self._look(lambda optimizer: optimizer.remaining)
 
     @property
     def trials(self) -> list[Trial]:
+        """All trials, by number."""
         return self._look(lambda optimizer: optimizer.trials)
 
     @property
     def pending(self) -> list[Trial]:
-        """Asked, and neither told nor abandoned."""
+        """The trials that were neither told nor abandoned."""
         return self._look(lambda optimizer: optimizer.pending)
 
     @property
     def observations(self) -> int:
+        """The number of results, those from `observe` included."""
         return self._look(lambda optimizer: optimizer.observations)
 
     def best(self) -> Best:
-        """The visited point with the best posterior mean, with a 95 % interval."""
+        """The visited point with the best posterior mean; see `AskTell.best`."""
         return self._look(Optimizer.best)
 
     def predict(self, params: Mapping[str, Scalar]) -> tuple[float, float]:
-        """Posterior mean and sd of f at a point."""
+        """The posterior mean and sd of f at a point; see `Optimizer.predict`."""
         return self._look(lambda optimizer: optimizer.predict(params))
 
     def landscape(self, points: Sequence[Mapping[str, Scalar]]) -> Landscape:
-        """What the policy would weigh at these points, were it to decide now, by the last fit."""
+        """The numbers that the policy would compare at these points; see `Optimizer.landscape`."""
         return self._look(lambda optimizer: optimizer.landscape(points))
 
     def history(self) -> list[Row]:
-        """Prior data and trials; `[row.flat() for row in ...]` is what pandas.DataFrame takes."""
+        """The prior data and the trials, in order; see `Optimizer.history`."""
         return self._look(Optimizer.history)
 
     def events(self, after: int = 0, limit: int | None = None) -> list[StoredEvent]:
-        """The log itself: every event after number `after`, or the first `limit` of them."""
+        """The stored events.
+
+        Args:
+            after: return the events after this number.
+            limit: return at most this many events; None for all.
+
+        Raises:
+            ConfigError: `after` is larger than the number of the last event.
+        """
         with self._lock:
             last = self._refreshed().last.seq
             if whole("after", after, least=0) > last:
@@ -109,14 +124,14 @@ class Reading(ABC):
             return self._journal.read(self.name, after, most)
 
     def snapshot(self) -> Snapshot:
-        """Everything as of one moment, to be read at leisure."""
+        """A copy of the state at this moment, for several questions about the same state."""
         with self._lock:
             return self._refreshed().snapshot()
 
     def refresh(self) -> int:
-        """Take in what others wrote; returns the number of the last event.
+        """Read what other processes wrote, and return the number of the last event.
 
-        The verbs do so by themselves: this is for somebody who waits for news.
+        All verbs do this first.  Call it to find out whether something is new.
         """
         with self._lock:
             return self._refreshed().last.seq

@@ -1,4 +1,4 @@
-"""The settings of a study: are those that somebody opens it with the ones it was created with?"""
+"""Compare the settings that a study is opened with to those that it was created with."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from regretless.policies import POLICIES, Policy
 
 
 def through_json(value: Any) -> Any:
-    """As it will be read again."""
+    """The value after it was written as JSON and read again."""
     return json.loads(json.dumps(value, allow_nan=False, default=without_numpy))
 
 
 def policy_of_ones_own(study: str, created: Created, given: object) -> Policy | None:
-    """The given policy, where the study was created with one that has no name here."""
+    """The given policy, if the study was created with a policy class of the user's own.
+
+    Raises:
+        ConfigError: such a policy is needed, and none was given.
+    """
     stored = created.settings["policy"]
     if not isinstance(stored, Mapping) or stored.get("name") in POLICIES:
         return None
@@ -31,17 +35,17 @@ def policy_of_ones_own(study: str, created: Created, given: object) -> Policy | 
 
 
 def differences(created: Created, optimizer: Optimizer, given: Mapping[str, Any]) -> list[str]:
-    """What was given and is not what the study was created with, for a person to read."""
+    """A sentence for each given setting that differs from the stored one."""
     if not given:
         return []
-    # Through the optimiser, because an older release may have written fewer settings.
+    # The optimiser has all settings, but an older release may have stored fewer.
     there = through_json(optimizer.spec())
     stored = created.settings
     if stored["policy"]["name"] not in POLICIES:
         there["policy"] = stored["policy"]
     settings = {"space": optimizer.space, "budget": optimizer.budget, **given}
     here = through_json(Optimizer(**settings).spec())
-    if "tail" not in stored["model"]:  # written before there was this setting: goes on without it
+    if "tail" not in stored["model"]:  # stored before this setting existed
         here["model"]["tail"] = there["model"]["tail"]
     out = []
     for key in (key for key in given if not alike(here[key], there[key])):
@@ -55,12 +59,12 @@ def differences(created: Created, optimizer: Optimizer, given: Mapping[str, Any]
 
 
 def alike(here: object, there: object) -> bool:
-    """Equal, where True is not 1: to Python they are equal, but they may be two choices."""
+    """Equality that tells True from 1, because a Categorical may have both."""
     return here == there and _kinds(here) == _kinds(there)
 
 
 def _kinds(value: object) -> object:
-    """Where the truth values are."""
+    """The value with True for each bool in it and False for everything else."""
     if isinstance(value, dict):
         return {key: _kinds(each) for key, each in value.items()}
     if isinstance(value, list):

@@ -26,7 +26,7 @@ from regretless.studies.database import (
 
 class SQLite:
     def __init__(self, path: Path) -> None:
-        # Absolute, because the folder may change later. SQLite's log lies beside the real file.
+        # Absolute, because the working directory may change.  SQLite's log is beside the real file.
         self.path = Path(os.path.realpath(path))
         self.label = str(path)
 
@@ -38,13 +38,15 @@ class SQLite:
         except OSError as error:
             raise StorageError(f"{self.label}: {error.strerror}") from error
         if not found and not create:
-            raise StorageError(f"{self.label}: there is no journal")
+            raise StorageError(
+                f"{self.label}: there is no journal; to create one, give `space` and `budget`"
+            )
 
     def _found(self) -> bool:
-        """Is there a file? One that lost its content is not to be mistaken for a new one.
+        """Whether the file exists.
 
-        Only its status is looked at: to open and close the file besides SQLite would drop the
-        locks that SQLite holds on it in this process.
+        An empty file is an error: it may be a journal that lost its content.  The file is not
+        opened here, because the process would lose SQLite's locks on it when it is closed again.
         """
         if self.path.is_dir():
             raise StorageError(f"{self.label}: is a folder, and a journal is a file")
@@ -53,7 +55,7 @@ class SQLite:
         if found and (not self.path.is_file() or self.path.stat().st_size > 0):
             return True
         if wal.exists() and wal.stat().st_size > 0:
-            # SQLite would throw this file away, and what it holds is nowhere else.
+            # SQLite would delete this file, which has the only copy of its events.
             raise CorruptJournalError(f"{self.label}: missing or empty, but {wal.name} has events")
         if found:
             raise CorruptJournalError(
@@ -62,7 +64,10 @@ class SQLite:
         return False
 
     def _create(self) -> None:
-        """Make the whole journal aside, then give it its name: nobody sees it half made."""
+        """Create the journal in a temporary file, and then link it under its name.
+
+        So no other process sees an incomplete file.
+        """
         draft = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}")
         draft.touch(exist_ok=False)
         engine = SQLite(draft).engine(read_only=False)
@@ -73,7 +78,7 @@ class SQLite:
                 create_table(conn)
                 conn.commit()
             engine.dispose()
-            with suppress(FileExistsError):  # another process was faster: its journal is the one
+            with suppress(FileExistsError):  # another process was faster; use its journal
                 os.link(draft, self.path)
         except DBAPIError as error:
             raise self.explain(error) from error
@@ -102,11 +107,11 @@ class SQLite:
         record.info["file"] = self._status().st_ino
 
     def _let_go(self, conn: Any, record: Any) -> None:
-        """Give up the write lock: after Ctrl-C a traceback may hold a cursor with the lock."""
+        """Release the write lock: after Ctrl-C, a traceback may hold a cursor that has it."""
         conn.rollback()
 
     def _same_file(self, conn: Any, record: Any, proxy: Any) -> None:
-        """Refuse a connection to a file that no longer has this name: it was moved or replaced."""
+        """Refuse a connection to a file that was moved or replaced."""
         if record.info["file"] != self._status().st_ino:
             raise DisconnectionError(f"{self.label}: the file was replaced")
 
@@ -138,8 +143,8 @@ class SQLite:
         try:
             import fcntl
 
-            # A file of its own, which the system unlocks when the process dies. Not one for each
-            # study, because nobody can tell when to delete it.
+            # The system unlocks a file when the process ends.  There are 16 lock files instead of
+            # one for each study, because it is not known when one could be deleted.
             which = blake2b(study.encode(), digest_size=1).hexdigest()[0]
             file = self.path.with_name(f"{self.path.name}-turn-{which}").open("ab")
         except (ModuleNotFoundError, OSError):
@@ -157,7 +162,7 @@ class SQLite:
             try:
                 yield
             finally:
-                if mine:  # a child forked meanwhile has it open, too
+                if mine:  # a child process may have the file open, too
                     fcntl.flock(file, fcntl.LOCK_UN)
 
     def is_transient(self, error: DBAPIError) -> bool:
@@ -173,5 +178,5 @@ class SQLite:
         return StorageError(message)
 
     def _code(self, error: DBAPIError) -> int:
-        """The primary code, without what SQLite adds in the higher bits."""
+        """The primary error code, without the higher bits of the extended code."""
         return int(getattr(error.orig, "sqlite_errorcode", 0)) & 0xFF

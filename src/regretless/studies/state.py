@@ -1,4 +1,4 @@
-"""The state of a study: what its events add up to."""
+"""The state of a study after its events."""
 
 from __future__ import annotations
 
@@ -26,17 +26,25 @@ if TYPE_CHECKING:  # the journal needs SQLAlchemy; `import regretless` must not
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A study as it was after event `seq`; nothing that is done to it reaches the study."""
+    """A copy of a study after event `seq`.  A change of the copy does not change the study.
+
+    Attributes:
+        name: the name of the study.
+        seq: the number of the last event.
+        time: when the last event was written.
+        optimizer: a copy of the optimiser.
+        asked_at: when each trial was asked for, by its number.
+    """
 
     name: str
     seq: int
-    time: datetime  # of that event
-    optimizer: Optimizer  # a copy
-    asked_at: tuple[datetime, ...]  # by the number of the trial
+    time: datetime
+    optimizer: Optimizer
+    asked_at: tuple[datetime, ...]
 
 
 def event_of(stored: StoredEvent) -> Event:
-    """The event in a line of the log; a result without a time of its own has that of the line."""
+    """The event of a stored row.  A result without a time gets the time of the row."""
     event = read(stored.kind, stored.version, stored.body)
     if isinstance(event, Told | Observed) and event.time is None:
         return replace(event, time=stored.time)
@@ -45,10 +53,10 @@ def event_of(stored: StoredEvent) -> Event:
 
 @dataclass
 class State:
-    """What the events up to `last` add up to.
+    """The state of a study after the event `last`.
 
-    An event is folded in place. If that is interrupted, by Ctrl-C for example, the state stays
-    `broken`: it must not be used any more, and `rebuilt` makes a new one from the journal.
+    `fold` applies an event in place.  If it is interrupted, for example by Ctrl-C, the state stays
+    `broken`.  It must not be used then.  `rebuilt` makes a new one from the journal.
     """
 
     journal: Journal
@@ -57,12 +65,15 @@ class State:
     last: StoredEvent
     asked_at: list[datetime] = field(default_factory=list)
     by_key: dict[str, int] = field(default_factory=dict)  # the trial of each ask
-    changes: dict[str, Event] = field(default_factory=dict)  # by key, what can't be done twice
+    changes: dict[str, Event] = field(default_factory=dict)  # abandons and extensions, by key
     broken: bool = False
 
     @classmethod
     def of(cls, journal: Journal, name: str, policy: object = None) -> State:
-        """Of all events of a study; `policy` is needed where the study has one without a name."""
+        """The state after all events of a study.
+
+        `policy` is the instance, if the study was created with a policy class of the user's own.
+        """
         events = journal.read(name)
         if not events:
             there = ", ".join(info.name for info in journal.studies()) or "none"
@@ -76,20 +87,24 @@ class State:
         return state
 
     def rebuilt(self) -> State:
-        """The state after all events of the journal, for one that is broken."""
+        """A new state after all events of the journal, to replace a broken one."""
         state = State.of(self.journal, self.last.study, self.optimizer.policy)
         state.optimizer._records.hand_out_as(self.optimizer._records)
         return state
 
     def read(self, stored: StoredEvent) -> Event:
-        """The event of a line; one that makes no sense is damage, and the error says where."""
+        """The event of a stored row.
+
+        Raises:
+            CorruptJournalError: the row cannot be read; the message says which one.
+        """
         try:
             return event_of(stored)
         except RegretlessError as error:
             raise self.journal.corrupt(stored.study, stored.seq, str(error)) from error
 
     def fold(self, stored: StoredEvent) -> Event:
-        """Take in the event that comes after `last`."""
+        """Apply the event that comes after `last`."""
         event = self.read(stored)
         self.broken = True
         try:

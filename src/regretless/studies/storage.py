@@ -1,4 +1,4 @@
-"""Which database a path or URL names."""
+"""Choose the database for a path or URL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ from regretless.studies.sqlite import SQLite
 
 
 def backend_of(url: str | Path) -> Backend:
-    """The database that `url` names. No message repeats it: it may hold a password."""
+    """The database of a path or URL.  No message contains the URL, because it may have a password.
+
+    Raises:
+        ConfigError: it is neither a path nor the URL of a database that can store a journal.
+    """
     if not isinstance(url, str | os.PathLike):
         raise ConfigError(f"the storage is neither a path nor a database URL, but {type(url)}")
     text = str(url)

@@ -1,10 +1,11 @@
-"""A named Optimizer over a journal: its state is a fold of the events, and many may share it.
+"""A study: an optimiser whose events are stored in a journal, which many processes may share.
 
-Every verb reads the news from the journal, makes its event from the present state, and appends it.
-The append checks under the database's lock what others wrote in between. Where it matters (the
-trial number was given away, the result is there already), the event is made again from the new
-state. A proposal is computed on a copy and without any lock. Results that arrive meanwhile come
-before it in the journal, for everybody, so that all folds agree to the bit.
+Every verb reads the new events from the journal, makes its own event from the state, and appends
+it.  Under the lock of the database, the append checks the events that others wrote in between.  If
+one of them conflicts with the event, the event is made again from the new state.
+
+A proposal is computed on a copy of the state, without any lock.  Results told meanwhile are stored
+before the proposal, so every process computes the same state.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ if TYPE_CHECKING:  # the journal needs SQLAlchemy; `import regretless` must not
 
 __all__ = ["Snapshot", "Study", "until_spent"]
 
-# An event is made again if others wrote one of these between the read and the append.
+# An event is made again if one of these kinds was written between the read and the append.
 _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
     Asked: (Asked, Extended),
     Extended: (Asked, Extended),
@@ -61,14 +62,25 @@ _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
 
 
 class _Overtaken(Exception):
-    """Somebody else wrote an event in between that this one does not go with: make it again."""
+    """Another process wrote a conflicting event first.  Create the event again."""
 
 
 class Study(Reading):
-    """An Optimizer that lasts: the same verbs, for any number of threads, processes and machines.
+    """An optimiser in a database, for any number of threads, processes and machines.
 
-    Use `Study.open`. Each verb and property answers for what everybody has done so far; for several
-    answers about the same moment take a `snapshot`.
+    `Study.open` creates or opens one.  It has the verbs of `Optimizer`.  Each verb and property
+    first reads what other processes wrote.  For several answers about the same moment, take a
+    `snapshot`.
+
+    A `key` makes a call safe to repeat: a call that is repeated with the same key happens once.
+
+    Every verb raises StorageError if the database cannot be reached, and CorruptJournalError if its
+    content cannot be read.  Other errors are those of `AskTell`.
+
+    Example:
+        with rl.Study.open("tuning.sqlite", "prices", space=space, budget=200) as study:
+            trial = study.ask()
+            study.tell(trial, measure(trial.params))
     """
 
     def __init__(self, journal: Journal, name: str, state: State) -> None:
@@ -94,12 +106,27 @@ class Study(Reading):
         model: Model | None = None,
         read_only: bool = False,
     ) -> Self:
-        """Create a study, or go on with the one that is there.
+        """Create a study, or open it if it exists.
 
-        `url` is a path (SQLite) or a database (`postgresql://user@host/name`), or an open Journal
-        for several studies over the same connections; the settings are those of `Optimizer`.
-        Creating needs `space` and `budget`. For a study that is there, what is given must be what
-        it was created with (as for the budget: or extended to).
+        To create a study, give `space` and `budget`.  If the study exists, the settings you give
+        must equal its stored ones.  The budget may also be the extended one.
+
+        Args:
+            url: a path (SQLite), the URL of a database (`postgresql://user@host/name`), or an open
+                Journal, for several studies over the same connections.
+            name: the name of the study.
+            space, budget, seed, policy, direction, design, n0, model: the settings of `Optimizer`;
+                None for its default, or for the stored setting.
+            read_only: whether to refuse every change.
+
+        Returns:
+            The study.  Close it after use, for example by `with`.
+
+        Raises:
+            ConfigError: a setting is not valid, or differs from the stored one.
+            UnknownStudyError: there is no such study, and `space` or `budget` is missing.
+            StorageError: the database cannot be reached, or there is no journal.
+            MissingExtraError: SQLAlchemy is not installed.
         """
         from regretless.studies.journal import Journal
 
@@ -144,7 +171,7 @@ class Study(Reading):
         return cls(journal, name, state)
 
     def close(self) -> None:
-        """Let go of the database; calling it again is fine."""
+        """Close the connections to the database.  It may be called again."""
         if self._owns_journal:
             self._journal.close()
 
@@ -174,18 +201,18 @@ class Study(Reading):
     def ask(
         self, n: int | None = None, *, key: str | None = None, within_budget: bool = False
     ) -> Trial | list[Trial]:
-        """What to try next; a list of n for a batch.
+        """Choose the next trial, or a list of `n` trials; see `AskTell.ask`.
 
-        Past the budget it serves the best point. `within_budget` it does not: a batch is then as
-        long as the budget allows, and BudgetError means that nothing is left. Asked again with the
-        same `key`, it returns the same trial: for a caller who missed the answer.
+        With `within_budget=True` it never goes past the budget: a batch may be shorter, and
+        BudgetError is raised if nothing is left.  A call that is repeated with the same `key`
+        returns the same trials.
         """
         if n is None:
             return self._ask(self._key("ask", key), within_budget)
         trials: list[Trial] = []
         self._key(
             _ask_of_a_batch(whole("n", n, least=1) - 1), key
-        )  # a key may be too long: refuse it first
+        )  # refuse a key that is too long before the first trial
         for i in range(n):
             try:
                 trials.append(self._ask(self._key(_ask_of_a_batch(i), key), within_budget))
@@ -205,11 +232,11 @@ class Study(Reading):
         time: datetime | None = None,
         key: str | None = None,
     ) -> None:
-        """The result of a trial; on disk when this returns.
+        """Take the result of a trial; see `AskTell.tell`.
 
-        `time` is when it was measured, with a time zone; without it, now. Told again with the same
-        value nothing happens; another value is an error. A `key` is only written down: a tell can
-        be repeated without one.
+        When the call returns, the result is on disk.  If `time` is None, it is the time of this
+        call.  Telling the same value again changes nothing.  Telling another value raises
+        TrialError.  `key` is stored but not needed: repeating a tell is always safe.
         """
         outcomes, note = {OBJECTIVE: Outcome(value, sem, count)}, _checked(key)
         self._record(lambda records: records.telling(trial, outcomes, time, note))
@@ -224,7 +251,11 @@ class Study(Reading):
         time: datetime | None = None,
         key: str | None = None,
     ) -> None:
-        """A result that was known before; it costs no budget. With the same `key`, only once."""
+        """Take a result from before the run; see `AskTell.observe`.
+
+        It uses no budget.  A call that is repeated with the same `key` has no effect.  Repeated
+        with another point or result, it raises TrialError.
+        """
         outcomes = {OBJECTIVE: Outcome(value, sem, count)}
         self._record(
             lambda records: records.observing(params, outcomes, time), self._key("observe", key)
@@ -237,9 +268,10 @@ class Study(Reading):
         *,
         key: str | None = None,
     ) -> Trial:
-        """A trial that was chosen elsewhere; it costs budget and is waited for like any other.
+        """Make a trial of a point that somebody else chose; see `Optimizer.adopt`.
 
-        With the same `key`, only once.
+        It uses budget, and counts as pending until its result is told.  A call that is repeated
+        with the same `key` returns the same trial.
         """
         event = self._record(
             lambda records: records.adopting(params, decision), self._key("adopt", key)
@@ -249,9 +281,9 @@ class Study(Reading):
         return self._look(lambda optimizer: optimizer._records.handed_out(number))
 
     def abandon(self, trial: Trial | int, *, key: str | None = None) -> None:
-        """This result will never come: stop counting on it. Should it come, tell it.
+        """Stop waiting for the result of a trial; see `AskTell.abandon`.
 
-        Repeated with the same `key` nothing happens, whatever became of the trial.
+        A call that is repeated with the same `key` has no effect, even if the trial was told since.
         """
         self._record(
             lambda records: records.abandoning(trial),
@@ -260,9 +292,18 @@ class Study(Reading):
         )
 
     def abandon_older_than(self, age: timedelta | float) -> list[Trial]:
-        """Abandon what has been pending for longer than `age` (in seconds): its worker is dead.
+        """Abandon the trials that have been pending for longer than `age`.
 
-        The age is counted on the clocks of those who asked and who ask this.
+        The age compares this machine's clock with that of the machine that asked.
+
+        Args:
+            age: seconds, or a timedelta.
+
+        Returns:
+            The trials that were abandoned.
+
+        Raises:
+            ConfigError: `age` is negative or not finite.
         """
         if isinstance(age, timedelta):
             well = age >= timedelta(0)
@@ -275,7 +316,7 @@ class Study(Reading):
             try:
                 age = age if isinstance(age, timedelta) else timedelta(seconds=age)
                 since = datetime.now(UTC) - age
-            except OverflowError:  # longer than there are dates
+            except OverflowError:  # older than the first date that Python has
                 return []
             old = [t for t in state.optimizer.pending if state.asked_at[t.number] < since]
         abandoned = []
@@ -286,26 +327,28 @@ class Study(Reading):
         return abandoned
 
     def extend(self, budget: int, *, key: str | None = None) -> None:
-        """A new total budget, which may not be less than what was asked already.
+        """Set a new total budget; see `AskTell.extend`.
 
-        Repeated with the same `key` nothing happens, whatever became of the budget.
+        A call that is repeated with the same `key` has no effect, even if others extended the
+        budget since.
         """
 
         self._record(
-            # With a key also where nothing changes: when repeated, it is found.
+            # With a key, store an event even if the budget is unchanged, so that a repeated call
+            # finds it.
             lambda records: records.extending(budget, always=key is not None),
             self._key("extend", key),
             change=Extended(budget),
         )
 
     def __iter__(self) -> Iterator[Trial]:
-        """Ask until the budget is spent, however many others ask at the same time."""
+        """Ask for trials until the budget is spent.  Other processes may ask at the same time."""
         return until_spent(lambda: self.ask(within_budget=True))
 
     # -- reading and writing -----------------------------------------------------------------------
 
     def _refreshed(self) -> State:
-        """The state after the last event. Hold the lock."""
+        """The state after the last event of the journal.  The caller holds the lock."""
         state = self._state
         new = self._journal.read(self.name, after=state.last)
         if state.broken:
@@ -316,7 +359,7 @@ class Study(Reading):
         return state
 
     def _key(self, verb: str, key: str | None) -> str | None:
-        """The journal's key of a call that its caller gave a key to."""
+        """The key in the journal for the key that the caller gave."""
         if key is None:
             return None
         name = f"{verb} {checked_key(key)}"
@@ -347,10 +390,21 @@ class Study(Reading):
         *,
         change: Event | None = None,
     ) -> Event | None:
-        """Append the event that is made from the present state, if there is any to make.
+        """Append the event that `make` returns for the current state.
 
-        Under a key that was used before there is one already, and it has to be the same. Where the
-        verb cannot be repeated, because others went on from there, this `change` is looked for.
+        If the key was used before, the stored event must be the same as the new one.
+
+        Args:
+            make: makes the event; None if there is nothing to append.
+            key: the key of the event in the journal.
+            change: the event, for a verb that `make` may refuse when it is repeated.  If this event
+                is stored under the key, the call has no effect.
+
+        Returns:
+            The stored event; None if there was nothing to append.
+
+        Raises:
+            TrialError: the key was used before for another event.
         """
         stored: StoredEvent | None = None
         with self._lock:
@@ -371,7 +425,7 @@ class Study(Reading):
                         return there
 
     def _append(self, after: StoredEvent, event: Event, key: str | None) -> StoredEvent:
-        """Write the event, unless others wrote after `after` what it does not go with."""
+        """Append the event; raise _Overtaken if a conflicting one was written after `after`."""
         rivals, state = _RIVALS[type(event)], self._state
 
         def check(new: list[StoredEvent]) -> None:
@@ -385,7 +439,7 @@ class Study(Reading):
         )
 
     def _take_in(self, stored: StoredEvent) -> Event:
-        """Fold an event that was appended, and what slipped in before it. Hold the lock."""
+        """Fold an appended event and the events before it.  The caller holds the lock."""
         state = self._state
         if stored.seq == state.last.seq + 1 and not state.broken:
             return state.fold(stored)
@@ -395,7 +449,7 @@ class Study(Reading):
 
 
 def until_spent(ask: Callable[[], Trial]) -> Iterator[Trial]:
-    """Trials, as long as there is budget for one."""
+    """Yield trials from `ask` until it raises BudgetError."""
     while True:
         try:
             trial = ask()
@@ -413,18 +467,18 @@ def _checked(key: str | None) -> str | None:
 
 
 def _key_of(event: Event) -> str | None:
-    """A trial is told once and abandoned once: the first one wins, whoever it was."""
+    """The key that makes sure that a trial is told once and abandoned once."""
     if isinstance(event, Told):
         return f"told {event.number}"
     return f"abandoned {event.number}" if isinstance(event, Abandoned) else None
 
 
 def _same(there: Event, made: Event) -> bool:
-    """Whether what is stored under the key of an event says the same, at whatever time."""
+    """Whether the stored event equals the new one, apart from its time and number."""
     if isinstance(there, Told) and isinstance(made, Told):
         return there.outcomes == made.outcomes
     if isinstance(there, Observed) and isinstance(made, Observed):
         return there.outcomes == made.outcomes and alike(there.params, made.params)
     if isinstance(there, Asked) and isinstance(made, Asked):
-        return alike(there.params, made.params)  # the second would have a later number
+        return alike(there.params, made.params)  # the new one has a later number
     return there == made

@@ -12,8 +12,9 @@ READY_PEERS := $(VENV)/.ready-peers
 # Matrices are small here: a second BLAS thread waits more than it works, and worse on a busy machine.
 export OMP_NUM_THREADS ?= 1
 
-# Processes that share the tests; each starts a database and a browser of its own.
-JOBS ?= 2
+# Processes that share the tests; each starts a database and a browser of its own. One more than two
+# cores: a sixth of the time is spent waiting for services and pages.
+JOBS ?= 3
 PARALLEL := -n $(JOBS) --dist worksteal
 
 run: $(READY)

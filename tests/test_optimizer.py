@@ -79,8 +79,22 @@ def run(opt: rl.Optimizer, steps: int) -> list[dict[str, rl.Scalar]]:
 # --- every policy ---------------------------------------------------------------------------------
 
 
-@every_policy
-@pytest.mark.parametrize("space", [MIXED, PLAIN, LINE], ids=["mixed", "plain", "line"])
+OFTEN = {"ids", "eic", "gp-ucb", "gp-ts"}  # on every space; the others there at length
+
+
+@pytest.mark.parametrize(
+    ("name", "space"),
+    [
+        pytest.param(
+            name,
+            space,
+            id=f"{name}-{kind}",
+            marks=() if name in OFTEN or kind == "mixed" else pytest.mark.slow,
+        )
+        for name in VARIANTS
+        for kind, space in {"mixed": MIXED, "plain": PLAIN, "line": LINE}.items()
+    ],
+)
 def test_same_seed_same_run_inside_the_space(name: str, space: rl.Space) -> None:
     first, second = (make(name, space, budget=8) for _ in range(2))
     asked = run(first, 8)

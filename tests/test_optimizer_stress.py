@@ -189,7 +189,7 @@ def told(opt: rl.Optimizer, value: Callable[[rl.Trial, float], float]) -> list[r
 
 @pytest.mark.parametrize("noise", [0.0, 1e-6, 0.1, 3.0])
 @pytest.mark.parametrize("merge", [True, False])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_every_choice_of_eic_passes_the_gate(noise: float, merge: bool, seed: int) -> None:
     """B_n is never empty, alpha >= L holds for what is taken, and at the last step mu >= xi."""
     policy = rl.EIC(merge=merge)
@@ -266,7 +266,10 @@ HARD: dict[str, Callable[[rl.Trial, float], float]] = {
 }
 
 
-@pytest.mark.parametrize("policy", ["eic", "ei", "gp-ucb", "gp-ts", "aei", "ei-nguyen"])
+at_length = [pytest.param(name, marks=pytest.mark.slow) for name in ("ei", "gp-ucb", "aei")]
+
+
+@pytest.mark.parametrize("policy", ["ids", "eic", "gp-ts", "ei-nguyen", *at_length])
 @pytest.mark.parametrize("name", HARD)
 def test_hard_data(policy: str, name: str) -> None:
     """Warnings are errors in this suite, so that a silent overflow would show."""

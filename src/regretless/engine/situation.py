@@ -33,8 +33,8 @@ class Situation:
     sign: float  # -1.0 if the user minimises, otherwise 1.0
     rng: Generator
     defaults: Defaults
-    # In addition to those of the policy.  The search keeps them.  They are not checked where a policy
-    # needs no search (`shortcut`, `settle`), nor for the incumbent if no point is allowed.
+    # In addition to those of the policy.  The search keeps them.  They are not checked where a
+    # policy needs no search (`shortcut`, `settle`), nor for the incumbent if no point is allowed.
     constraints: tuple[Constraint, ...] = ()
     fixed: Mapping[int, float] = field(default_factory=dict)  # columns with given values
 

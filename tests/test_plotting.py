@@ -57,7 +57,7 @@ def test_reward_is_what_was_gained(direction: str) -> None:
     sign = 1 if direction == "maximize" else -1
     line = plot_reward(opt, baseline=-30.0).get_lines()[1]
     np.testing.assert_allclose(line.get_ydata(), np.cumsum(sign * (values + 30.0)))
-    with pytest.raises(rl.NoResultsError, match="nothing was told"):
+    with pytest.raises(rl.NoResultsError, match="no result was told"):
         plot_reward(rl.Optimizer(LINE, 5))
 
 

@@ -713,7 +713,7 @@ def test_integers_that_not_every_reader_keeps_are_refused(http: TestClient) -> N
 
 
 def test_no_result_yet(http: TestClient, study: str) -> None:
-    assert "nothing was told" in problem(http.get(f"{study}/best"), 409, "NoResultsError")
+    assert "no result was told" in problem(http.get(f"{study}/best"), 409, "NoResultsError")
 
 
 def test_a_bug_in_one_study_does_not_hide_the_others(

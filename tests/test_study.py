@@ -483,7 +483,7 @@ def test_past_the_budget(file: Path) -> None:
 
 
 def test_reading(study: Study) -> None:
-    with pytest.raises(rl.DataError, match="nothing was told"):
+    with pytest.raises(rl.DataError, match="no result was told"):
         study.best()
     work(study, limit=8)
     trial = study.ask()

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import regretless as rl
-from regretless._internal.validate import LARGEST, LEAST_SCALE
+from regretless._internal.validate import LEAST_SCALE, MAX_RESULT
 from regretless.engine import (
     OBJECTIVE,
     Abandoned,
@@ -192,13 +192,13 @@ def test_what_cannot_be_read_is_named(kind: str, version: Any, body: Any, says: 
     assert says in str(raised.value)
 
 
-numbers = st.floats(-LARGEST, LARGEST)
+numbers = st.floats(-MAX_RESULT, MAX_RESULT)
 
 
 @given(
     value=numbers | st.integers(-(10**20), 10**20),
-    sem=st.none() | st.floats(LEAST_SCALE, LARGEST),
-    count=st.floats(5e-324, LARGEST),
+    sem=st.none() | st.floats(LEAST_SCALE, MAX_RESULT),
+    count=st.floats(5e-324, MAX_RESULT),
     time=st.none() | st.datetimes(timezones=st.timezones()).filter(lambda t: 1 < t.year < 9999),
 )
 def test_any_outcome_returns_as_it_was(

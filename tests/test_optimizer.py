@@ -871,13 +871,13 @@ def test_a_copy_has_a_lock_of_its_own(copied: Any) -> None:
 def test_a_history_is_as_a_tuple_would_be(count: int) -> None:
     history, plain = surrogate.History(), ()
     for number in range(count):
-        told = surrogate.Observed(np.zeros(1), float(number), 1.0, None)
+        told = surrogate.Observation(np.zeros(1), float(number), 1.0, None)
         history, plain = history.plus(told), (*plain, told)
     assert (len(history), tuple(history), bool(history)) == (count, plain, bool(plain))
     for start in {0, 1, count // 2, 255, 256, 257, count - 1, count}:
         if 0 <= start <= count:
             assert tuple(history.since(start)) == plain[start:]
-    branch = [history.plus(surrogate.Observed(np.zeros(1), y, 1.0, None)) for y in (-1.0, -2.0)]
+    branch = [history.plus(surrogate.Observation(np.zeros(1), y, 1.0, None)) for y in (-1.0, -2.0)]
     assert [tuple(each)[-1].y for each in branch] == [-1.0, -2.0]
 
 
@@ -961,7 +961,7 @@ def test_a_surprise_is_measured_by_what_was_expected_noise_included() -> None:
     rng = np.random.default_rng(4)
     for x in np.linspace(0.0, 1.0, 9):
         y = 40.0 * np.sin(5.0 * x) + 5.0 * rng.standard_normal()
-        belief = belief.learn(surrogate.Observed(np.array([x]), float(y), 1.0, None))
+        belief = belief.learn(surrogate.Observation(np.array([x]), float(y), 1.0, None))
     belief = belief.refit_if_due()
     gp, fitted = belief.posterior, belief.fitted
     assert gp is not None
@@ -970,9 +970,9 @@ def test_a_surprise_is_measured_by_what_was_expected_noise_included() -> None:
     scale = fitted.scaling.scale
     noise = gp.noise_sd**2
     told = [
-        (surrogate.Observed(np.array([0.31]), 60.0, 1.0, None), noise),
-        (surrogate.Observed(np.array([0.77]), -10.0, 16.0, None), noise / 16.0),
-        (surrogate.Observed(np.array([0.52]), 30.0, 1.0, 49.0), 49.0 / scale**2),
+        (surrogate.Observation(np.array([0.31]), 60.0, 1.0, None), noise),
+        (surrogate.Observation(np.array([0.77]), -10.0, 16.0, None), noise / 16.0),
+        (surrogate.Observation(np.array([0.52]), 30.0, 1.0, 49.0), 49.0 / scale**2),
     ]
     for each, own in told:
         seen = belief.learn(each).current()

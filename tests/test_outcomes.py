@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import regretless as rl
 from regretless.defaults import NEWEST
 from regretless.model import Scaling
-from regretless.model.belief import Belief, Observed
+from regretless.model.belief import Belief, Observation
 from regretless.model.fit import fit, widened
 
 BENT = Scaling(shift=-0.3, scale=2.0, knee=1.0, width=0.5)
@@ -206,7 +206,7 @@ def test_only_a_fit_with_priors_is_widened(method: Literal["map", "ml"]) -> None
     columns = (rl.Float(0.0, 1.0),)
     belief = Belief.empty(model, columns, NEWEST)
     for x in np.linspace(0.0, 1.0, 8):
-        belief = belief.learn(Observed(np.array([x]), float(np.sin(5 * x)), 1.0, None))
+        belief = belief.learn(Observation(np.array([x]), float(np.sin(5 * x)), 1.0, None))
     fresh = belief.refit_if_due()
     assert fresh.fitted is not None
     data = belief.data.standardised(fresh.fitted.scaling.shift, fresh.fitted.scaling.scale)

@@ -11,7 +11,7 @@ import numpy as np
 
 from regretless.errors import ConfigError, DataError, RegretlessError
 
-LARGEST = 1e100  # largest value, standard error or count in a result: its square must not overflow
+MAX_RESULT = 1e100  # of a value, a standard error or a count: its square must not overflow
 MAX_NAME = 200  # characters of a study's name, and of a key in the journal
 MAX_SAFE = 2**53 - 1  # the largest integer that every JSON reader keeps exactly
 LEAST_SCALE = 1e-100  # smallest standard error or spread of the data: its square must not underflow
@@ -166,7 +166,7 @@ def _finite(name: str, value: object) -> float:
         number = float(value)
     except OverflowError:  # an integer that is too large for a double
         number = math.inf
-    if not abs(number) <= LARGEST:
-        limit = f"of at most {LARGEST:g}" if math.isfinite(number) else "that is finite"
+    if not abs(number) <= MAX_RESULT:
+        limit = f"of at most {MAX_RESULT:g}" if math.isfinite(number) else "that is finite"
         raise DataError(f"{name}: need a number {limit}, got {value!r}")
     return number

@@ -34,13 +34,12 @@ from regretless.engine.events import (
     Outcome,
     Told,
 )
-from regretless.engine.records import LARGEST, Records
+from regretless.engine.records import MAX_WHOLE, Records
 from regretless.engine.situation import Situation, draw
 from regretless.errors import ConfigError, RegretlessError, StorageError
 from regretless.horizon import Horizon
 from regretless.kernels import Kernel
-from regretless.model import Belief, Model, checked_model
-from regretless.model import Observed as Observation
+from regretless.model import Belief, Model, Observation, checked_model
 from regretless.policies import EIC, Policy, make_policy, stored_policy
 from regretless.results import Best, Decision, Landscape, Row, Trial
 from regretless.space import Scalar, Space
@@ -109,8 +108,8 @@ class Optimizer(WithLock):
         if not isinstance(space, Space):
             raise ConfigError(f"space: need a Space, got {space!r}")
         self.space = space
-        budget = whole("budget", budget, least=1, most=LARGEST)
-        self.seed = whole("seed", seed, least=0, most=LARGEST)
+        budget = whole("budget", budget, least=1, most=MAX_WHOLE)
+        self.seed = whole("seed", seed, least=0, most=MAX_WHOLE)
         self.policy = make_policy(policy)
         if direction not in ("maximize", "minimize"):
             raise ConfigError(f"direction: need 'maximize' or 'minimize', got {direction!r}")

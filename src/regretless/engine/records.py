@@ -34,7 +34,7 @@ from regretless.horizon import Horizon
 from regretless.results import Decision, Row, Trial, checked_decision, number_of
 from regretless.space import Scalar, Space
 
-LARGEST = 10**100  # a budget or a seed; what is larger may be more than a double holds
+MAX_WHOLE = 10**100  # a budget or a seed; what is larger may be more than a double holds
 
 Outcomes = Mapping[str, Outcome]
 
@@ -253,7 +253,7 @@ class Records:
         self.waiting.pop(record.trial.number, None)
 
     def _checked_budget(self, budget: object) -> int:
-        return whole("budget", budget, least=max(1, len(self.trials)), most=LARGEST)
+        return whole("budget", budget, least=max(1, len(self.trials)), most=MAX_WHOLE)
 
 
 def _objective(outcomes: Outcomes, error: type[RegretlessError]) -> Outcome:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regretless._internal.validate import LARGEST
+from regretless._internal.validate import MAX_RESULT
 from regretless.defaults import TailRules
 from regretless.engine import Abandoned, Asked, Extended, Optimizer
 from regretless.model import Scaling
@@ -57,7 +57,7 @@ class _StandIns(NamedTuple):
         # Very bad results count by their logarithm.
         spread = Scaling.with_knee(y, y, best, centred=True, rules=tail).scale
         if worst == best:  # with one result, a failure must count as worse than it
-            worst = max(worst - spread, -LARGEST)
+            worst = max(worst - spread, -MAX_RESULT)
         return cls(sign * worst, sign * best, spread)
 
     def hardly_differ_from(self, others: _StandIns | None) -> bool:
@@ -185,4 +185,4 @@ def _comparable(value: float | None) -> float | None:
     """None for NaN, infinity for a number that is too large, any other value unchanged."""
     if value is None or math.isnan(value):
         return None
-    return value if abs(value) <= LARGEST else math.copysign(math.inf, value)
+    return value if abs(value) <= MAX_RESULT else math.copysign(math.inf, value)

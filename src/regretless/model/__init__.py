@@ -1,6 +1,6 @@
 """The surrogate model: collected data, a Gaussian process, and the fit of its hyper-parameters."""
 
-from regretless.model.belief import Belief, Fitted, History, Observed
+from regretless.model.belief import Belief, Fitted, History, Observation
 from regretless.model.data import Data
 from regretless.model.factor import Factor, NotPositiveDefinite
 from regretless.model.gp import GP
@@ -19,7 +19,7 @@ __all__ = [
     "Hyper",
     "Model",
     "NotPositiveDefinite",
-    "Observed",
+    "Observation",
     "Posterior",
     "SamplePath",
     "Scaling",

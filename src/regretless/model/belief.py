@@ -30,7 +30,7 @@ from regretless.space import Parameter
 _BLOCK = 256
 
 
-class Observed(NamedTuple):
+class Observation(NamedTuple):
     """One observation, with y such that larger is better."""
 
     x: Array
@@ -47,24 +47,24 @@ class History:
     """
 
     def __init__(
-        self, blocks: tuple[tuple[Observed, ...], ...] = (), last: tuple[Observed, ...] = ()
+        self, blocks: tuple[tuple[Observation, ...], ...] = (), last: tuple[Observation, ...] = ()
     ) -> None:
         self._blocks = blocks  # full blocks of _BLOCK observations
         self._last = last
 
-    def plus(self, told: Observed) -> History:
+    def plus(self, told: Observation) -> History:
         """A history with one more observation at its end."""
         if len(self._last) < _BLOCK:
             return History(self._blocks, (*self._last, told))
         return History((*self._blocks, self._last), (told,))
 
-    def since(self, start: int) -> Iterator[Observed]:
+    def since(self, start: int) -> Iterator[Observation]:
         """The observations without the first `start`."""
         skipped = min(start // _BLOCK, len(self._blocks))
         blocks = (*self._blocks[skipped:], self._last)
         return islice(chain.from_iterable(blocks), start - _BLOCK * skipped, None)
 
-    def __iter__(self) -> Iterator[Observed]:
+    def __iter__(self) -> Iterator[Observation]:
         return self.since(0)
 
     def __len__(self) -> int:
@@ -103,7 +103,7 @@ class Belief:
         """The state before any observation."""
         return cls(model, columns, defaults, Data.empty(len(columns)))
 
-    def learn(self, told: Observed) -> Belief:
+    def learn(self, told: Observation) -> Belief:
         """The state with one more observation; `current` adds it to the posterior."""
         data, _ = self.data.add(*told[:4])
         luckiest = max(self.luckiest, told.y)

@@ -19,7 +19,7 @@ from regretless._internal.arrays import Array
 
 MAX_NOISE = 1e150  # variances are clipped: larger ones mean no information, and squares overflow
 
-Observation = tuple[Array, float, float, float | None]  # point, y, weight, known variance
+Entry = tuple[Array, float, float, float | None]  # point, y, weight, known variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class Data:
         return cls.fold(points.shape[1], plain)
 
     @classmethod
-    def fold(cls, dim: int, observations: Iterable[Observation]) -> Data:
+    def fold(cls, dim: int, observations: Iterable[Entry]) -> Data:
         """All observations in one pass.  The result has the same bits as adding them one by one."""
         rows: dict[tuple[bytes, bool], int] = {}
         x: list[Array] = []

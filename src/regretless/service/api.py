@@ -1,4 +1,7 @@
-"""The verbs of a study over HTTP: each endpoint calls one of the library's."""
+"""The verbs of a study over HTTP.  Each endpoint calls the verb of the same name.
+
+The docstrings of the endpoints are shown to users, at /docs.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,7 @@ async def create_study(new: schema.NewStudy, studies: All, response: Response) -
 
 @router.get("/{name}")
 async def get_study(this: This) -> schema.Detail:
-    """The settings, where it stands, the best point, and what is pending."""
+    """The settings of a study, how far it is, its best point, and its pending trials."""
     return await this.read(schema.Detail.of)
 
 
@@ -106,35 +109,42 @@ async def abandon(
 
 @router.post("/{name}/abandon")
 async def abandon_older_than(this: This, limit: schema.OlderThan) -> schema.Abandoned:
-    """Abandon what has been pending for longer."""
+    """Abandon all trials that have been pending for longer than so many seconds."""
     gone = await this.do(this.study.abandon_older_than, limit.older_than)
     return schema.Abandoned(numbers=[trial.number for trial in gone])
 
 
 @router.post("/{name}/adopt")
 async def adopt(this: This, chosen: schema.Adoption, key: Key = None) -> schema.TrialOut:
-    """A trial that was chosen elsewhere; it costs budget, and its result is waited for.
+    """Add a trial that was chosen elsewhere.  It costs budget, and is pending until it is told.
 
-    With the same key, only once.
+    A request that is repeated with the same Idempotency-Key adds no further trial.
     """
     return schema.TrialOut.of(await this.do(this.study.adopt, chosen.params, key=key))
 
 
 @router.post("/{name}/observe", status_code=NO_CONTENT)
 async def observe(this: This, known: schema.Observation, key: Key = None) -> None:
-    """A result that was known before; it costs no budget. With the same key, only once."""
+    """Add a result that was known before.  It costs no budget.
+
+    A request that is repeated with the same Idempotency-Key adds no further result.
+    """
     await this.do(this.study.observe, known.params, **known.measured(), key=key)
 
 
 @router.post("/{name}/extend", status_code=NO_CONTENT)
 async def extend(this: This, extension: schema.Extension, key: Key = None) -> None:
-    """Set a new total budget. With the same key, only once, also if it was extended since."""
+    """Set a new total budget.
+
+    A request that is repeated with the same Idempotency-Key changes nothing, even if the budget
+    was changed in between.
+    """
     await this.do(this.study.extend, extension.budget, key=key)
 
 
 @router.get("/{name}/best")
 async def best(this: This) -> schema.BestOut:
-    """The visited point with the best posterior mean, not the luckiest draw."""
+    """The visited point with the best posterior mean, not the point of the luckiest result."""
     return await this.read(_best)
 
 
@@ -146,20 +156,20 @@ async def trials(this: This, after: AfterTrial = -1, limit: Limit = 100) -> list
 
 @router.get("/{name}/observations")
 async def observations(this: This, after: After = 0, limit: Limit = 100) -> list[schema.RowOut]:
-    """What was known before, in order; for the next page, `after` is how many you have."""
+    """Results that were known before, in order; for the next page, `after` is how many you have."""
     return await this.do(_rows, this.study, lambda row: row.number is None, after, limit)
 
 
 @router.get("/{name}/events")
 async def events(this: This, after: After = 0, limit: Limit = 100) -> list[schema.EventOut]:
-    """The log itself; for the next page, `after` is the `seq` of the last one."""
+    """The events of a study, in order; for the next page, `after` is the `seq` of the last one."""
     found = await this.do(this.study.events, after, limit)
     return [schema.EventOut.of(event) for event in found]
 
 
 @router.get("/{name}/panels", response_class=Json, responses={304: {"description": "No news."}})
 async def panels(this: This, request: Request) -> Response:
-    """What the page shows; the ETag names the last event."""
+    """The data of the live page.  Its ETag changes with each event of the study."""
     tag, answer = await this.read(_page_data)
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
     if tag in request.headers.get("if-none-match", ""):
@@ -202,13 +212,13 @@ def _page_data(view: Snapshot) -> tuple[str, bytes]:
 
 @checks.get("/healthz")
 async def healthy() -> schema.Health:
-    """The process answers."""
+    """200 if the process answers."""
     return schema.Health(version=regretless.__version__)
 
 
 @checks.get("/readyz")
 async def ready(studies: All) -> schema.Health:
-    """The process and its storage answer; 503 if the storage does not."""
+    """200 if the process and its storage answer, 503 if the storage does not."""
     try:
         await studies.do(studies.journal.last_seq, "ready?")
     except StorageError:  # this endpoint needs no token, so it must not show the storage's name

@@ -31,17 +31,31 @@ from regretless.service.auth import Tokens, is_loopback
 from regretless.studies.journal import Journal
 
 STATIC = Path(__file__).parent / "static"
-MOST_CONNECTIONS = 2000
-GRACE_SECONDS = 10
+MOST_CONNECTIONS = 2000  # at a time; more are answered with 503
+GRACE_SECONDS = 10  # for requests under way when the service is stopped
 
 
 def create_app(
     storage: str | Path, *, tokens: Tokens | None = None, host: str = "127.0.0.1"
 ) -> FastAPI:
-    """The service over the studies of a storage, which is created if there is none.
+    """The service as an ASGI application, for uvicorn or another server.
 
-    Without `tokens` everybody who can reach it may do everything; `host` is then, besides addresses
-    and `localhost`, the one name under which it answers.
+    Args:
+        storage: a file of SQLite or the URL of a database.  It is created if there is none.
+        tokens: who may read and who may write.  Without tokens, everybody who can reach the
+            service may do everything.
+        host: a host name under which the service answers if there are no tokens, besides
+            `localhost` and plain addresses.
+
+    Returns:
+        The application.  It closes the storage when the server stops it.
+
+    Raises:
+        StorageError: the storage cannot be opened.
+        MissingExtraError: FastAPI or uvicorn is not installed (when the module is imported).
+
+    Example:
+        app = create_app("tuning.sqlite")  # then: uvicorn --host 127.0.0.1 module:app
     """
     journal = Journal.open(storage)
 
@@ -75,7 +89,20 @@ def create_app(
 
 
 def serve(storage: str, host: str, port: int, tokens: Tokens, insecure: bool) -> None:
-    """Answer until Ctrl-C or SIGTERM."""
+    """Run the service until Ctrl-C or SIGTERM.
+
+    Args:
+        storage: a file of SQLite or the URL of a database.
+        host: the address or the name to listen at.
+        port: the port to listen at; 0 takes a free one.  The address is printed.
+        tokens: who may read and who may write.
+        insecure: whether to serve without tokens, although other machines can reach `host`.
+
+    Raises:
+        ConfigError: other machines can reach `host`, and there are neither tokens nor `insecure`;
+            or the address is taken or does not exist.
+        StorageError: the storage cannot be opened.
+    """
     if not (tokens or insecure or is_loopback(host)):
         raise ConfigError(
             f"host: without tokens everybody who reaches {host!r} could change everything;"
@@ -93,7 +120,7 @@ def serve(storage: str, host: str, port: int, tokens: Tokens, insecure: bool) ->
             limit_concurrency=MOST_CONNECTIONS,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
-        # Whoever started us may be waiting for this line in a pipe.
+        # Flushed, because the program that started the service may wait for this line in a pipe.
         print(f"serving {app.state.studies.journal.label} at {_address(listening)}", flush=True)
         uvicorn.Server(config).run(sockets=[listening])
 
@@ -125,14 +152,17 @@ def _add_pages(app: FastAPI) -> None:
 
 
 def _describe_tokens(app: FastAPI) -> None:
-    """The guard asks for them before FastAPI sees anything: say so in the description."""
+    """Add the tokens to the OpenAPI description.
+
+    FastAPI does not know of them, because `Guard` checks them before a request reaches it.
+    """
     plain = app.openapi
 
     def described() -> dict[str, Any]:
         if app.openapi_schema is None:
             components = plain().setdefault("components", {})
             components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-            plain()["security"] = [{"token": []}, {}]  # none is needed where none is set
+            plain()["security"] = [{"token": []}, {}]  # {}: none is needed if none is set
         return plain()
 
     app.openapi = described  # type: ignore[method-assign]

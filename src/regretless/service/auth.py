@@ -11,18 +11,25 @@ from pathlib import Path
 from regretless.errors import ConfigError
 
 READ, WRITE = "read-only", "read-write"
-MIN_LENGTH = 20
+MIN_LENGTH = 20  # characters of a token
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """What each token is good for. Only digests are kept, not the tokens."""
+    """Which tokens may read, and which may also write.  Only their digests are kept."""
 
     digests: tuple[tuple[bytes, str], ...] = field(default=(), repr=False)
 
     @classmethod
     def from_file(cls, path: Path) -> Tokens:
-        """One token a line, after the word `read-only` or `read-write`; # begins a comment."""
+        """Read a file with one token per line, after the word `read-only` or `read-write`.
+
+        Lines that begin with # are comments.
+
+        Raises:
+            ConfigError: the file cannot be read, holds no token, or has a line of another form or
+                with a token of fewer than 20 characters.
+        """
         try:
             lines = path.read_text(encoding="ascii").splitlines()
         except OSError as error:
@@ -40,7 +47,8 @@ class Tokens:
     def right(self, authorization: str) -> str | None:
         """What the bearer of this header may do; None if the token is unknown.
 
-        The time it takes says nothing about how much of a token was right, or which one it was.
+        All digests are compared, each in constant time.  So the time that the call takes does not
+        reveal how much of a token was right, or which token it was.
         """
         scheme, _, token = authorization.partition(" ")
         given = sha256(token.strip().encode()).digest()
@@ -49,7 +57,7 @@ class Tokens:
 
 
 def is_loopback(host: str) -> bool:
-    """Can only this machine reach what is bound there?"""
+    """Whether only this machine can reach a service that listens at this host."""
     if host == "localhost":
         return True
     try:
@@ -59,6 +67,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_address(host: str) -> bool:
+    """Whether the host is an IP address and not a name."""
     try:
         ip_address(host)
     except ValueError:
@@ -71,7 +80,7 @@ def _is_empty(line: str) -> bool:
 
 
 def _digest(path: Path, number: int, words: list[str]) -> tuple[bytes, str]:
-    """The digest of one line. No message repeats it: it holds a secret."""
+    """The digest of one line.  No message repeats the line, because it has a secret."""
     if len(words) != 2 or words[0] not in (READ, WRITE):
         raise ConfigError(f"{path}, line {number}: need '{READ} TOKEN' or '{WRITE} TOKEN'")
     if len(words[1]) < MIN_LENGTH:

@@ -1,10 +1,13 @@
-"""The door: every request passes here before anything of it is looked at.
+"""The checks that every request must pass before FastAPI sees it.
 
-Without tokens anybody on this machine may do everything, and so might a web page that is open in
-somebody's browser here. Two checks keep it out: the request must be addressed to an address or to
-`localhost` (a page's own name that was made to point here is refused: DNS rebinding), and whatever
-changes something must be JSON from our own page or from no page at all (a browser does not send
-that across sites unless we allow it, which we never do).
+Without tokens everybody on this machine may do everything.  A page of a foreign site, open in a
+browser on this machine, must not.  Two checks refuse its requests:
+
+- The Host header must be an address or `localhost`.  A foreign site whose name was made to point
+  to this machine (DNS rebinding) sends its own name.
+- A request that changes something must be JSON, and its Origin, if there is one, must be this
+  service.  A browser does not send JSON to another site unless that site allows it; this one never
+  does.
 """
 
 from __future__ import annotations
@@ -21,9 +24,10 @@ from regretless.service.auth import WRITE, Tokens, is_address
 from regretless.service.problems import HEADERS, Problem
 
 MAX_BODY = 2**20  # bytes
-BODY_SECONDS = 20.0  # for the whole of it
+BODY_SECONDS = 20.0  # in which the whole body must have arrived
 SAFE = ("GET", "HEAD")
-OPEN = ("/", "/docs", "/openapi.json", "/healthz", "/readyz")  # tell nothing about any study
+# These need no token: they say nothing about any study.
+OPEN = ("/", "/docs", "/openapi.json", "/healthz", "/readyz")
 
 
 class Refused(Exception):
@@ -108,7 +112,7 @@ def _is_open(path: str) -> bool:
 
 
 def _split(url: str) -> SplitResult:
-    """Its parts; none of what is no URL."""
+    """The parts of a URL; empty ones if the text is not a URL."""
     try:
         return urlsplit(url)
     except ValueError:

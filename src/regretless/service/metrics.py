@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regretless.service.open_studies import OpenStudies
 
+# Upper ends of the histogram's classes.
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 METHODS = {"GET", "HEAD", "POST"}
 
@@ -53,7 +54,7 @@ class Metrics:
 
 
 class Measured:
-    """Counts what passes through."""
+    """ASGI middleware that counts requests and takes their time."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app, self._metrics = app, metrics
@@ -73,7 +74,8 @@ class Measured:
         try:
             await self._app(scope, receive, answer)
         finally:
-            # The route's pattern, not the path: whoever asks for nonsense must not fill memory.
+            # The route's pattern, not the path: each label takes memory, and there are any number
+            # of paths.
             route = getattr(scope.get("route"), "path", "none")
             method = scope["method"] if scope["method"] in METHODS else "other"
             self._metrics.requests.labels(route, method, status).inc()

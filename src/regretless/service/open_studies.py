@@ -1,10 +1,12 @@
-"""The studies that this process has open, each with its queue.
+"""The studies that this process has open, each with its queue of asks.
 
-Nothing here decides anything: an open study calls the verbs of its `Study` in a thread. Four kinds
-of work have threads of their own, so that none can use up those of another: verbs (milliseconds
-each), asks (they compute, and those of one study wait for each other: as coroutines, not as
-threads), reads (reports and pictures, computed once for each state of a study) and the opening of
-studies (all events are read).
+An open study calls the verbs of its `Study` in a thread.  There are four kinds of work, each with
+its own number of threads, so that none can use up the threads of another:
+
+- verbs, which take milliseconds;
+- asks, which compute; those of one study wait for each other, without holding a thread;
+- reads: reports and data of the page, computed once for each state of a study;
+- the opening of studies, which reads all of their events.
 """
 
 from __future__ import annotations
@@ -45,21 +47,22 @@ class Threads:
 
 
 class OpenStudy:
-    """A study with its queue of asks, and its answers to questions that were asked before."""
+    """A study with its queue of asks.  It keeps what `read` has computed until the next event."""
 
     def __init__(self, study: Study, threads: Threads) -> None:
         self.study = study
         self._threads = threads
         self._asking = asyncio.Lock()  # first come, first served
         self._reading: defaultdict[object, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._answers: dict[
-            object, tuple[int, Any]
-        ] = {}  # by question: after which event, and what
+        # By question: the number of the last event that the answer knows, and the answer.
+        self._answers: dict[object, tuple[int, Any]] = {}
 
     async def do(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a verb that takes milliseconds."""
         return await _in_thread(self._threads.verbs, verb, *args, **kwargs)
 
     async def ask(self, n: int, *, key: str | None, within_budget: bool) -> list[Trial]:
+        """`Study.ask`, after the asks of this study that came before."""
         self._threads.asking += 1
         try:
             async with self._asking:
@@ -71,7 +74,7 @@ class OpenStudy:
             self._threads.asking -= 1
 
     async def read(self, question: Callable[[Snapshot], T]) -> T:
-        """The answer for the study as it is now."""
+        """What `question` returns for the study as it is now, computed once for each state."""
         async with self._reading[question]:
             return await _in_thread(self._threads.reads, self._answer, question)
 
@@ -85,7 +88,7 @@ class OpenStudy:
 
 
 class OpenStudies:
-    """All studies of a journal; those that were used least recently are closed."""
+    """All studies of a journal.  Above `MOST_OPEN`, the one not used for longest is closed."""
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
@@ -96,13 +99,14 @@ class OpenStudies:
 
     @property
     def asking(self) -> int:
+        """How many asks are under way or waiting."""
         return self._threads.asking
 
     async def do(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await _in_thread(self._threads.verbs, verb, *args, **kwargs)
 
     async def study(self, name: str) -> OpenStudy:
-        """Opened once, however many come for it at the same time."""
+        """The study of this name.  Requests that come at the same time share one opening."""
         if name not in self._open:
             self._open[name] = opening = asyncio.ensure_future(self._opened(name))
             opening.add_done_callback(partial(self._forget_if_failed, name))
@@ -113,17 +117,17 @@ class OpenStudies:
         return await asyncio.shield(self._open[name])
 
     async def create(self, name: str, settings: dict[str, Any]) -> bool:
-        """Create the study, or check that it is as given; was it created now?"""
+        """Create the study, or check that it has these settings; True if it was created now."""
         new = not await self.do(self.journal.last_seq, name)
         await _in_thread(self._threads.opens, Study.open, self.journal, name, **settings)
         return new
 
     def forget(self, name: str) -> None:
-        """Open it afresh next time."""
+        """Open the study again when it is used next."""
         self._open.pop(name, None)
 
     async def summaries(self) -> list[Summary]:
-        """A line for every study."""
+        """One line about each study, by name."""
         async with self._listing:
             infos = await _in_thread(self._threads.reads, self.journal.studies)
             lines = {info.name: await self._summary(info) for info in infos}
@@ -131,7 +135,7 @@ class OpenStudies:
             return list(lines.values())
 
     async def _summary(self, info: StudyInfo) -> Summary:
-        """Only what has changed is computed again, and what could not be read."""
+        """The line about a study; computed anew if it has new events or could not be read."""
         known, last = self._summaries.get(info.name), (info.events, info.last)
         if known is not None and known.error is None and (known.seq, known.updated) == last:
             return known
@@ -150,7 +154,7 @@ class OpenStudies:
             self.forget(name)
 
     async def _opened(self, name: str) -> OpenStudy:
-        # `Study.open` would name all the studies that there are in its message.
+        # Not left to `Study.open`, whose message lists the names of all studies.
         if not await self.do(self.journal.last_seq, name):
             raise UnknownStudyError(f"there is no study {name!r}")
         study = await _in_thread(self._threads.opens, Study.open, self.journal, name)

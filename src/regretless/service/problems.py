@@ -1,4 +1,4 @@
-"""Errors on the wire: problem JSON (RFC 9457), with the status that the error itself knows."""
+"""Errors as answers of the service: problem JSON (RFC 9457), with the error's own status."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Json(JSONResponse):
 
 
 class Problem(Json):
-    """What went wrong: `error` is the name of the exception, where it is one of ours."""
+    """An answer that says what went wrong; `error` is the name of an exception of regretless."""
 
     media_type = "application/problem+json"
 
@@ -49,7 +49,7 @@ class Problem(Json):
     ) -> None:
         body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status}
         more = {"detail": _clipped(detail)} | ({"error": error} if error else {})
-        # Its own headers, because a bug is answered from outside of all that adds them.
+        # The answer to a bug is made outside of `Guard`, which adds these headers to all others.
         super().__init__(body | more, status, HEADERS | dict(headers or {}))
 
 
@@ -62,6 +62,7 @@ def install(app: FastAPI) -> None:
 
 
 async def answer(request: Request, error: Exception) -> Response:
+    """The answer to a `RegretlessError`; a client may try again soon if the status is 503."""
     assert isinstance(error, RegretlessError)
     status = error.http_status
     headers = (
@@ -101,7 +102,7 @@ def _place(loc: Sequence[object]) -> str:
 
 
 def _shown(value: object) -> str:
-    """What may be nested beyond what repr can follow is only named."""
+    """The value as text.  Objects and lists only by size: repr fails on very deep ones."""
     if isinstance(value, Mapping | list):
         return f"{'an object' if isinstance(value, Mapping) else 'a list'} of {len(value)}"
     return _clipped(repr(value), 80)

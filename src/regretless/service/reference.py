@@ -8,7 +8,7 @@ from typing import Any
 
 
 def page(description: dict[str, Any]) -> str:
-    """HTML for what `FastAPI.openapi()` says."""
+    """The page as HTML, from what `FastAPI.openapi()` returns."""
     title = escape(description["info"]["title"])
     return "\n".join(
         [
@@ -58,7 +58,7 @@ def _shapes(schemas: dict[str, Any]) -> Iterator[str]:
 
 
 def _table(rows: Iterator[tuple[str, str, str]]) -> Iterator[str]:
-    """Of a name, a type that is HTML already, and a remark."""
+    """A table with rows of a name, a type (already HTML) and a remark."""
     lines = [
         f"<td>{escape(name)}</td><td>{kind}</td><td>{escape(about)}</td>"
         for name, kind, about in rows

@@ -44,13 +44,14 @@ def test_the_readme_s_first_example_runs(capsys: pytest.CaptureFixture[str]) -> 
     assert "Best(" in capsys.readouterr().out
 
 
-# These need an extra.  (An import of `__main__` would run a program.)
-WITH_EXTRAS = {"cli", "integrations", "plotting", "service", "studies"}
-WITH_EXAMPLES = ("regretless.asktell", "regretless.ledger", "regretless.run")
+# The integrations need frameworks: their examples run in tests/integrations.  (An import of
+# `__main__` would run a program.)
+WITHOUT_EXAMPLES = {"cli", "integrations", "service", "studies"}
+WITH_EXAMPLES = ("regretless.asktell", "regretless.ledger", "regretless.plotting", "regretless.run")
 MODULES = [
     module.name
     for module in pkgutil.walk_packages(regretless.__path__, "regretless.")
-    if module.name.split(".")[1] not in WITH_EXTRAS and not module.name.endswith("__main__")
+    if module.name.split(".")[1] not in WITHOUT_EXAMPLES and not module.name.endswith("__main__")
 ]
 
 
@@ -62,8 +63,8 @@ def test_examples_in_docstrings_run(module: str) -> None:
 
 
 # Each of these has an example, so that `help()` shows how it is used.
-FACES = ["design", "kernels", "policies", "space", "theory"]
-RESULTS = ["Best", "Decision", "Landscape", "Model", "Row", "Trial"]
+FACES = ["design", "kernels", "plotting", "policies", "space", "theory"]
+RESULTS = ["Best", "Decision", "Landscape", "Model", "Result", "Row", "Trial"]
 
 
 @pytest.mark.parametrize("face", FACES)

@@ -37,13 +37,13 @@ _CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 
 
 @runtime_checkable
-class Lasting(Protocol):
+class _HasSnapshot(Protocol):
     """Anything with a snapshot of an optimiser, such as a `Study`."""
 
     def snapshot(self) -> Any: ...
 
 
-Run: TypeAlias = Optimizer | Result | Lasting
+Run: TypeAlias = Optimizer | Result | _HasSnapshot
 
 
 def _axes(ax: Axes | None, **options: Any) -> Axes:
@@ -59,10 +59,26 @@ def _axes(ax: Axes | None, **options: Any) -> Axes:
 def plot_regret(
     curves: Mapping[str, Array], ax: Axes | None = None, *, cumulative: bool = True
 ) -> Axes:
-    """Mean and 95 % region of cumulative regret, one curve a label.
+    """Plot the mean cumulative regret of several runs, with its 95 % region, one curve per label.
 
-    Each value is an array of regrets a step, (steps,) or (runs, steps); `cumulative=False` if they
-    are summed already.
+    Args:
+        curves: for each label the regret of each step, as an array (steps,) for one run or
+            (runs, steps) for several.  A single run has no region.
+        ax: where to draw; None makes new Axes.
+        cumulative: whether to sum the regrets of the steps; False if they are summed already.
+
+    Returns:
+        The Axes.  The legend has each label with its mean at the last step.
+
+    Raises:
+        ConfigError: the runs of a label differ in length, or have no steps.
+        MissingExtraError: matplotlib is not installed.
+
+    Example:
+        >>> from regretless.plotting import plot_regret
+        >>> ax = plot_regret({"ours": [[3.0, 1.0], [2.0, 0.0]], "random": [3.0, 3.0]})
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['ours  (3)', 'random  (6)']
     """
     ax = _axes(ax, figsize=(7, 4.5))
     for colour, (label, values) in zip(_CYCLE * 4, curves.items(), strict=False):
@@ -95,7 +111,7 @@ def _curves(label: str, values: object) -> Array:
 def _optimizer(run: Run, picture: str) -> Optimizer:
     """The optimiser of a run."""
     found = run.optimizer if isinstance(run, Result) else run
-    if isinstance(found, Lasting):
+    if isinstance(found, _HasSnapshot):
         found = found.snapshot().optimizer
     if not isinstance(found, Optimizer):
         raise ConfigError(f"{picture}: need an Optimizer, a Result or a Study, got {run!r}")
@@ -129,8 +145,13 @@ def plot_reward(
         MissingExtraError: matplotlib is not installed.
 
     Example:
-        ax = plot_reward(result, baseline=-0.25)
-        ax.figure.savefig("reward.png")
+        >>> import regretless as rl
+        >>> from regretless.plotting import plot_reward
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> result = rl.maximize(lambda params: -((params["x"] - 0.3) ** 2), space, budget=9)
+        >>> ax = plot_reward(result, baseline=-0.25)  # then ax.figure.savefig("reward.png")
+        >>> ax.get_ylabel()
+        'total gain over the baseline (-0.25)'
     """
     optimizer = _optimizer(optimizer, "plot_reward")
     if not (baseline is None or is_number(baseline)):
@@ -163,7 +184,30 @@ def plot_reward(
 
 
 def plot_decisions(optimizer: Run, ax: Axes | None = None) -> Axes:
-    """Every evaluation's value, coloured by why it was made, with the best posterior mean now."""
+    """Plot the observed value of each trial, coloured by the reason for the trial.
+
+    Args:
+        optimizer: an `Optimizer`, a `Result` or a `Study`.
+        ax: where to draw; None makes new Axes.
+
+    Returns:
+        The Axes.  A ribbon along the bottom shows the reasons over time, and a line with a band
+        the best posterior mean as known now, with its 95 % interval.  Before the first result the
+        Axes are empty.
+
+    Raises:
+        ConfigError: `optimizer` is not a run.
+        MissingExtraError: matplotlib is not installed.
+
+    Example:
+        >>> import regretless as rl
+        >>> from regretless.plotting import plot_decisions
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> result = rl.maximize(lambda params: -((params["x"] - 0.3) ** 2), space, budget=9)
+        >>> ax = plot_decisions(result)  # then ax.figure.savefig("decisions.png")
+        >>> ax.get_legend().get_texts()[-1].get_text()
+        'best posterior mean now'
+    """
     optimizer = _optimizer(optimizer, "plot_decisions")
     ax = _axes(ax, figsize=(8, 4))
     told: dict[str, list[tuple[float, float]]] = {reason: [] for reason in COLOURS}
@@ -189,11 +233,34 @@ def plot_decisions(optimizer: Run, ax: Axes | None = None) -> Axes:
 
 
 def plot_posterior(optimizer: Run, axes: Any = None, *, next_point: bool = True) -> Any:
-    """The picture that explains EIC, for one or two Float parameters; returns its two Axes.
+    """Plot what the model believes and which points are worth their cost, in one or two dimensions.
 
-    1-d: above, the posterior with the points tried; below, expected improvement against evaluation
-    cost.  2-d: left, the posterior mean; right, expected improvement.  What is not worth its cost
-    is grey.
+    With one parameter the upper picture has the posterior and the results, the lower one the
+    expected improvement and the evaluation cost.  With two parameters the left picture has the
+    posterior mean and the points tried, the right one the expected improvement.  Points that are
+    not worth their cost are grey.
+
+    Args:
+        optimizer: an `Optimizer`, a `Result` or a `Study`, over one or two `Float` parameters.
+        axes: the two Axes to draw on; None makes new ones.
+        next_point: whether to compute and mark the point that would be asked for next.
+
+    Returns:
+        The two Axes: above and below, or left and right.
+
+    Raises:
+        ConfigError: `optimizer` is not a run, or its space has other parameters.
+        NoResultsError: no result was told yet.
+        MissingExtraError: matplotlib is not installed.
+
+    Example:
+        >>> import regretless as rl
+        >>> from regretless.plotting import plot_posterior
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> result = rl.maximize(lambda params: -((params["x"] - 0.3) ** 2), space, budget=9)
+        >>> above, below = plot_posterior(result)  # then above.figure.savefig("posterior.png")
+        >>> above.get_title()
+        '0 evaluations left; grey: not worth its cost'
     """
     optimizer = _optimizer(optimizer, "plot_posterior")
     floats = [n for n, p in optimizer.space.parameters.items() if isinstance(p, Float)]

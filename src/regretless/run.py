@@ -31,8 +31,21 @@ Callback = Callable[[Optimizer, Trial, float], object]
 class Result:
     """What a run found and what it cost.
 
-    `optimizer` has everything that was told, and can be asked for more.  `interrupted` is True if
-    Ctrl-C or an exception ended the run.
+    Args:
+        optimizer: the optimiser of the run.  It has everything that was told, and can be asked for
+            more after `optimizer.extend(budget)`.
+        interrupted: whether Ctrl-C or an exception ended the run before its budget was spent.
+
+    Example:
+        >>> import regretless as rl
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> result = rl.maximize(lambda params: -((params["x"] - 0.3) ** 2), space, budget=15)
+        >>> len(result.values), len(result.history), result.interrupted
+        (15, 15, False)
+        >>> result.best.mean > -0.01
+        True
+        >>> bool(result.regret(f_star=0.0)[-1] < 1.0)
+        True
     """
 
     optimizer: Optimizer
@@ -45,7 +58,11 @@ class Result:
 
     @property
     def best(self) -> Best:
-        """The visited point with the best posterior mean."""
+        """The visited point with the best posterior mean.
+
+        Raises:
+            NoResultsError: nothing was told yet.
+        """
         return self.optimizer.best()
 
     @property
@@ -59,7 +76,19 @@ class Result:
         return self._ledger().values
 
     def regret(self, f_star: float) -> Array:
-        """Cumulative regret against a known best value, from the (noisy) observations."""
+        """The sum of what was lost against a known best value, after each evaluation.
+
+        The observed values count, with their noise.
+
+        Args:
+            f_star: the best value that the function can take.
+
+        Returns:
+            One number for each value in `values`.
+
+        Raises:
+            ConfigError: f_star is not a finite number.
+        """
         return self._ledger().regret(f_star)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib.util
 import re
 from pathlib import Path
@@ -35,6 +36,15 @@ def test_examples_run(
         import ray
 
         ray.shutdown()
+
+
+@pytest.mark.parametrize("framework", ["optuna", "botorch", "ray"])
+def test_examples_in_docstrings_run(framework: str) -> None:
+    for module in NEEDS[framework]:
+        pytest.importorskip(module, reason=f"{module} is not installed")
+    failed, tried = doctest.testmod(importlib.import_module(f"regretless.integrations.{framework}"))
+    assert failed == 0
+    assert tried
 
 
 def test_the_optunahub_package_is_complete() -> None:

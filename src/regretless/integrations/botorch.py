@@ -78,13 +78,33 @@ def _log_h_and_slope(z: Tensor) -> tuple[Tensor, Tensor]:
 class LogExpectedImprovementCost(AnalyticAcquisitionFunction):
     """log EI over the best posterior mean at `X_baseline`, inside the gate of EIC.
 
-    remaining   evaluations left, the next one included
-    X_pending   points under way, (n, d): they are taken off what remains, believed to come out as
-                expected, and one of them may be the incumbent
-    penalty     outside the gate, the slack times this is taken off: a search that knows of no
-                constraint ends at the edge.  `optimize_eic` searches better
-
     `gate(X)` is z - t_m, for `optimize_acqf(nonlinear_inequality_constraints=[(acqf.gate, True)])`.
+
+    Args:
+        model: a fitted model of BoTorch with one outcome.
+        X_baseline: the points tried so far, (n, d).
+        remaining: how many evaluations are left, the next one included.
+        posterior_transform: what makes one outcome of several; see BoTorch.
+        maximize: whether larger outcomes are better.
+        penalty: outside the gate, the slack times this is subtracted, so that a search which knows
+            of no constraint ends at the edge.  `optimize_eic` searches better.
+        X_pending: points under way, (n, d).  They are subtracted from what remains, are expected
+            to come out at their posterior mean, and one of them may be the incumbent.
+
+    Raises:
+        ConfigError: there is no point in `X_baseline`, `remaining` is not a whole number of at
+            least 1, or there are pending points and the posterior is not Gaussian.
+        MissingExtraError: BoTorch is not installed (when the module is imported).
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> from regretless.integrations.botorch import LogExpectedImprovementCost
+        >>> X = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
+        >>> model = SingleTaskGP(X, -((X - 0.3) ** 2))
+        >>> acqf = LogExpectedImprovementCost(model, X_baseline=X, remaining=20)
+        >>> acqf(X.unsqueeze(-2)).shape
+        torch.Size([5])
     """
 
     def __init__(
@@ -211,17 +231,44 @@ def optimize_eic(
     merge: bool = True,
     seed: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """EIC's next point, (1, d), and its log EI: the best EI among points that are worth their cost.
+    """The next point of EIC: the best expected improvement among points that are worth their cost.
 
-    Candidates are spread over the box and around the best of them, next to all of `X_baseline`; the
+    Candidates are spread over the box, around the best of them, and at all of `X_baseline`.  The
     best ones inside the gate climb, and stay inside.  The incumbent always passes the gate, so
-    there is always an answer: where nothing new is worth its cost, it is the incumbent again.
-    `merge` also takes a tried point again in place of a new one that the posterior can't tell from
-    it.
+    there is always an answer: if nothing new is worth its cost, it is the incumbent again.
 
-    Points of `X_baseline` outside of `bounds` inform the model, but can't be tried again: none of
-    them is a candidate, or the incumbent.  Where all are outside, the incumbent is the point with
-    the best posterior mean among those that the search begins with.
+    Args:
+        model: a fitted model of BoTorch with one outcome.
+        bounds: the least and the largest value of each parameter, (2, d).
+        X_baseline: the points tried so far, (n, d).  Points outside of `bounds` inform the model,
+            but are neither candidates nor the incumbent.  If all are outside, the incumbent is the
+            point with the best posterior mean among those that the search begins with.
+        remaining: how many evaluations are left, the next one included.
+        posterior_transform: what makes one outcome of several; see BoTorch.
+        maximize: whether larger outcomes are better.
+        num_restarts: how many candidates climb.
+        raw_samples: how many candidates are spread over the box.
+        merge: whether a tried point is taken again instead of a new one, if the posterior cannot
+            tell the two apart.
+        seed: the seed of the candidates; None draws one from torch's generator.
+
+    Returns:
+        The point, (1, d), and its log EI.
+
+    Raises:
+        ConfigError: there is no point in `X_baseline`, or `remaining` is not a whole number of at
+            least 1.
+
+    Example:
+        >>> import torch
+        >>> from botorch.models import SingleTaskGP
+        >>> from regretless.integrations.botorch import optimize_eic
+        >>> X = torch.linspace(0, 1, 5, dtype=torch.double).unsqueeze(-1)
+        >>> model = SingleTaskGP(X, -((X - 0.3) ** 2))
+        >>> bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+        >>> candidate, log_ei = optimize_eic(model, bounds, X, remaining=20, seed=0)
+        >>> candidate.shape, bool(0 <= candidate <= 1)
+        (torch.Size([1, 1]), True)
     """
     _check_baseline(X_baseline)
     bounds = bounds.to(X_baseline)

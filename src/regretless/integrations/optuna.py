@@ -47,14 +47,32 @@ _log = logging.getLogger(__name__)
 class RegretlessSampler(BaseSampler):
     """Chooses the next point to evaluate, so that the sum of all losses stays small.
 
-    budget   trials that this study will run, finished ones included.  Optuna tells no sampler its
-             n_trials, and the budget is what decides how long to explore
-    policy   "ids", or another name or instance that `regretless.Optimizer` takes
-    seed     leave it out with several processes, or they begin alike
-    n0       how many trials to spread over the space first; known results count towards them
-    model    a `regretless.Model`
-    independent_sampler   for the first trial and for parameters that not every trial has, or that
-             can't be tuned; the log names them
+    Args:
+        budget: how many trials this study will run, finished ones included.  It decides how long
+            to explore, and Optuna does not tell a sampler its n_trials.
+        policy: how the next point is chosen, by name or as an instance; see
+            `regretless.Optimizer`.
+        seed: the seed of all random numbers; None draws one.  Leave it out if several processes
+            share the study, or all of them begin with the same points.
+        n0: how many trials to spread over the space first; results that are known before count
+            as such.  None lets the policy choose.
+        model: the model of the objective; see `regretless.Model`.
+        independent_sampler: a sampler for the first trial, and for parameters that not every trial
+            has or that cannot be tuned (the log names them).  None draws them at random.
+
+    Raises:
+        ConfigError: a setting is not valid.
+        MissingExtraError: Optuna is not installed (when the module is imported).
+
+    Example:
+        >>> import optuna
+        >>> from regretless.integrations.optuna import RegretlessSampler
+        >>> optuna.logging.set_verbosity(optuna.logging.WARNING)
+        >>> sampler = RegretlessSampler(budget=12, seed=0)
+        >>> study = optuna.create_study(sampler=sampler)
+        >>> study.optimize(lambda trial: trial.suggest_float("x", -1.0, 1.0) ** 2, n_trials=12)
+        >>> abs(sampler.recommend(study).params["x"]) < 0.2
+        True
     """
 
     def __init__(
@@ -134,6 +152,17 @@ class RegretlessSampler(BaseSampler):
 
         Optuna's `study.best_trial` is the luckiest draw: its value stands beside the mean, as
         `luckiest`.
+
+        Args:
+            study: the study to look at.  Another sampler may have run it.
+
+        Returns:
+            The point, its posterior mean with a 95 % interval, and how often it was tried.
+
+        Raises:
+            ConfigError: the study has more than one objective.
+            DataError: no trial has finished yet, or the trials share no parameter to tune.
+            NoResultsError: no trial has a finite value yet.
         """
         with self._lock:
             past, trials = self._recall(study)

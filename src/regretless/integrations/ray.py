@@ -40,11 +40,34 @@ _IN_TUNE = "in the TuneConfig, which Tune hands on only beside a param_space"
 class RegretlessSearch(Searcher):
     """Chooses the next configuration to evaluate, so that the sum of all losses stays small.
 
-    space    a dict of Tune's search spaces and constants; as a rule the Tuner's `param_space`
-    metric, mode   what the trials report, "min" or "max"; as a rule from the TuneConfig
-    budget   trials that will be run; as a rule from the TuneConfig's `num_samples`
-    points_to_evaluate   configurations to try first
-    policy, seed, n0, model   as for `regretless.Optimizer`
+    Args:
+        space: a dict of Tune's search spaces and constants; None takes the Tuner's `param_space`.
+        metric: the name of what the trials report; None takes that of the TuneConfig.
+        mode: "min" or "max"; None takes that of the TuneConfig.
+        budget: how many trials will be run; None takes the TuneConfig's `num_samples`.
+        points_to_evaluate: configurations to try first, in this order.
+        policy: how the next point is chosen, by name or as an instance; see
+            `regretless.Optimizer`.
+        seed: the seed of all random numbers.
+        n0: how many points to start with; see `regretless.Optimizer`.
+        model: the model of the objective; see `regretless.Model`.
+
+    Raises:
+        ConfigError: the metric is not a string, or the space has none of Tune's search spaces, a
+            grid search, or a search space that has no match here.  Other settings are checked when
+            the budget is known, in the first call of `suggest` at the latest.
+        MissingExtraError: Ray Tune is not installed (when the module is imported).
+
+    Example:
+        >>> from ray import tune
+        >>> from regretless.integrations.ray import RegretlessSearch
+        >>> space = {"x": tune.uniform(-1.0, 1.0)}
+        >>> search = RegretlessSearch(space, metric="loss", mode="min", budget=12)
+        >>> for name in "abcdefghijkl":  # as a rule Tune does this: TuneConfig(search_alg=search)
+        ...     config = search.suggest(name)
+        ...     search.on_trial_complete(name, {"loss": config["x"] ** 2})
+        >>> abs(search.best().params["x"]) < 0.2
+        True
     """
 
     def __init__(
@@ -143,13 +166,28 @@ class RegretlessSearch(Searcher):
     # -- what people call --------------------------------------------------------------------------
 
     def best(self) -> Best:
-        """The configuration with the best posterior mean, never just the luckiest result."""
+        """The tried configuration with the best posterior mean, never just the luckiest result.
+
+        Returns:
+            The configuration, its posterior mean with a 95 % interval, and how often it was tried.
+
+        Raises:
+            NoResultsError: no trial has reported a finite value yet.
+            ConfigError: a setting is missing or not valid.
+        """
         endings, space = self._ready()
         best = endings.measured().best()
         return Best(**vars(best) | {"params": space.config(best.params)})
 
     def explain(self, trial_id: str) -> str:
-        """Why this trial, while it runs."""
+        """Why this trial was chosen, in a sentence, while it runs.
+
+        Args:
+            trial_id: Tune's name of the trial.
+
+        Raises:
+            DataError: no trial of this name is running.
+        """
         if trial_id not in self._trials:
             raise DataError(f"trial_id: {trial_id!r} is not running")
         return str(self._trials[trial_id].decision)

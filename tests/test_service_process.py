@@ -206,7 +206,7 @@ def test_a_trial_of_another_study_is_refused_from_afar_too(plain: Client) -> Non
 
 
 def test_the_client_reads_page_by_page(plain: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regretless.client.PAGE", 2)
+    monkeypatch.setattr("regretless.client.study.PAGE", 2)
     study = plain.create("pages", space=SPACE, budget=9)
     study.ask(5)
     for x in (0.1, 0.2, 0.3, 0.4):

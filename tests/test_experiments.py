@@ -23,13 +23,14 @@ from regretless.errors import ConfigError, MissingExtraError, StorageError
 from regretless.experiments import progress as progress_module
 from regretless.experiments import records
 from regretless.experiments.__main__ import main
+from regretless.experiments.ablations import ABLATIONS, CANDIDATES
 from regretless.experiments.analyse import Results, interval, paired
 from regretless.experiments.claims import ENOUGH, agreement, claims
 from regretless.experiments.command import reproduce
 from regretless.experiments.problems import PROBLEMS, Problem
 from regretless.experiments.progress import progress
 from regretless.experiments.records import UNIT, Record, Stamp, append, compact, quantised, read
-from regretless.experiments.report import ABLATIONS, CANDIDATES, write_report
+from regretless.experiments.report import write_report
 from regretless.experiments.runner import evaluations, run, run_all
 from regretless.experiments.specs import FIGURES, FUNCTIONS, MAIN, SETTINGS, RunSpec, specs
 from regretless.model import Model

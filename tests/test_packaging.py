@@ -40,7 +40,7 @@ NEEDS = {
         "experiments"
     ),
     "from regretless.experiments.mlp import _data; _data(0)": "experiments",
-    "from regretless.experiments.report import _draw_all; _draw_all(None, None)": "experiments",
+    "from regretless.experiments.pictures import draw_all; draw_all(None, None)": "experiments",
     "from regretless.experiments.runner import _dask; _dask(1, None).__enter__()": "dask",
     "from regretless.experiments.runner import _ray; _ray(1, None).__enter__()": "ray",
     "import regretless.integrations.optuna": "optuna",

@@ -3,97 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from regretless.design import centred_grid, grid_levels
-from regretless.errors import MissingExtraError, StorageError
+from regretless.errors import StorageError
 from regretless.experiments import records
-from regretless.experiments.analyse import Cell, Results, paired, region, short
+from regretless.experiments.ablations import ABLATIONS, CANDIDATES, against
+from regretless.experiments.analyse import Cell, Results, paired, short
 from regretless.experiments.claims import Claim, agreement, claims
+from regretless.experiments.pictures import draw_all
 from regretless.experiments.problems import PROBLEMS
 from regretless.experiments.progress import span
-from regretless.experiments.specs import FIGURES, FUNCTIONS, MAIN, SETTINGS, RunSpec
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-LABELS = {"eic": "EIC", "ei": "EI", "ei-nguyen": "EI-Nguyen", "gp-ucb": "GP-UCB", "gp-ts": "GP-TS"}
-# Blue, orange and green are the colours of the paper.  Colour-blind readers can tell all five.
-COLOURS = {
-    "eic": "#0072B2",
-    "ei": "#E69F00",
-    "ei-nguyen": "#D55E00",
-    "gp-ucb": "#009E73",
-    "gp-ts": "#999999",
-}
-
-
-@dataclass(frozen=True)
-class Ablation:
-    """A question that the paper leaves open, with the policies and comparisons that answer it."""
-
-    title: str
-    policies: tuple[str, ...]
-    pairs: tuple[tuple[str, str], ...]  # (policy, what it is compared with)
-
-
-def _against(reference: str, *policies: str) -> tuple[tuple[str, str], ...]:
-    return tuple((policy, reference) for policy in policies)
-
-
-_INCUMBENTS = ("observation", "domain", "quantile")
-_EI_X = tuple(f"ei-{kind}" for kind in _INCUMBENTS)
-_EIC_X = tuple(f"eic-{kind}" for kind in _INCUMBENTS)
-_UCB = ("gp-ucb-4", "gp-ucb-9", "gp-ucb-cg", "gp-ucb-srinivas")
-
-ABLATIONS = (
-    Ablation(
-        "EI's incumbent",
-        ("ei", *_EI_X, "ei-nguyen", "ei-nguyen-observation"),
-        (*_against("ei", *_EI_X), ("ei-nguyen-observation", "ei-nguyen")),
-    ),
-    Ablation(
-        "What the gate is worth, by incumbent",
-        ("eic", "eic-unmerged", *_EIC_X, "ei", "ei-merged", *_EI_X),
-        (("ei", "eic-unmerged"), ("ei-merged", "eic"), *zip(_EI_X, _EIC_X, strict=True)),
-    ),
-    Ablation("EIC's incumbent", ("eic", *_EIC_X), _against("eic", *_EIC_X)),
-    Ablation(
-        "The rule for replicates",
-        ("eic", "eic-unmerged", "ei-merged", "ei"),
-        (("eic-unmerged", "eic"), ("ei", "ei-merged")),
-    ),
-    Ablation("GP-UCB's β", ("gp-ucb", *_UCB), _against("gp-ucb", *_UCB)),
-    Ablation("GP-TS's draws", ("gp-ts", "gp-ts-scaled"), _against("gp-ts", "gp-ts-scaled")),
-    Ablation(
-        "The paper's start and model against this library's own",
-        ("eic", "eic-defaults"),
-        _against("eic", "eic-defaults"),
-    ),
-)
-# The settings that the paper may have used for a baseline.  The first key of each dict is the
-# baseline.
-CANDIDATES: tuple[tuple[str, tuple[dict[str, str], ...]], ...] = (
-    (
-        "EI",
-        (
-            {"ei": "ei", "ei-nguyen": "ei-nguyen"},
-            {"ei": "ei-observation", "ei-nguyen": "ei-nguyen-observation"},
-            # EI-Nguyen was not run with these, so C1, which compares the two, is left out.
-            {"ei": "ei-domain"},
-            {"ei": "ei-quantile"},
-        ),
-    ),
-    (
-        "GP-UCB",
-        tuple({"gp-ucb": name} for name in ("gp-ucb", *_UCB)),
-    ),
-    ("GP-TS", ({"gp-ts": "gp-ts"}, {"gp-ts": "gp-ts-scaled"})),
-)
+from regretless.experiments.specs import FUNCTIONS, MAIN, SETTINGS, RunSpec
 
 
 def write_report(root: Path, page: Path) -> str:
@@ -115,13 +38,10 @@ def write_report(root: Path, page: Path) -> str:
     results = Results.of(found.values())
     folder = page.with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
-    images = _draw_all(results, folder)
+    images = draw_all(results, folder)
     text = "\n\n".join(_sections(results, {name: f"{folder.name}/{name}.png" for name in images}))
     page.write_text(text + "\n", encoding="utf-8")
     return text
-
-
-# -- text ------------------------------------------------------------------------------------------
 
 
 def _sections(results: Results, images: dict[str, str]) -> Iterable[str]:
@@ -143,7 +63,7 @@ def _sections(results: Results, images: dict[str, str]) -> Iterable[str]:
         " above 0 EIC is better. **Bold** where the 95 % interval excludes 0. EIC here is Algorithm"
         " 1 with our rule for replicates, which the others do not have; [what each of the two is"
         " worth](#what-the-gate-is-worth-by-incumbent) is below.\n\n"
-        + _paired_table(results, _against("eic", *MAIN[1:]))
+        + _paired_table(results, against("eic", *MAIN[1:]))
     )
     yield (
         "## The share of the initial design\n\nHow much of R_N was spent before the policy decided"
@@ -445,64 +365,3 @@ def _crashes(results: Results) -> str:
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-# -- pictures --------------------------------------------------------------------------------------
-
-
-def _draw_all(results: Results, folder: Path) -> list[str]:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure as Canvas
-    except ImportError as error:
-        raise MissingExtraError("experiments", "matplotlib") from error
-    drawn = []
-    for name in ("fig1", "fig2", "fig3"):
-        figure = FIGURES[name]
-        functions = [f for f in figure.functions if _functions(results, figure.policies).count(f)]
-        if not functions:
-            continue
-        columns = min(2, len(functions))
-        rows = -(-len(functions) // columns)
-        # Avoid pyplot, which keeps state and may open a window.
-        canvas = Canvas(figsize=(4.8 * columns + 1.2 * (columns == 1), 3.5 * rows), dpi=110)
-        FigureCanvasAgg(canvas)
-        axes = canvas.subplots(rows, columns, squeeze=False).ravel()
-        for axis, function in zip(axes, functions, strict=False):
-            _draw(axis, results, function, figure.policies)
-        for axis in axes[len(functions) :]:
-            axis.set_visible(False)
-        canvas.tight_layout()
-        canvas.savefig(folder / f"{name}.png", metadata={"Software": ""})
-        drawn.append(name)
-    return drawn
-
-
-def _draw(axis: Axes, results: Results, function: str, policies: Sequence[str]) -> None:
-    counts = set()
-    # EI-Nguyen is drawn dashed over EI, because both are nearly equal.  EIC is drawn last.
-    for policy in sorted(policies, key=lambda name: (name == "eic", name == "ei-nguyen")):
-        cell = results.get(function, policy)
-        if cell is None:
-            continue
-        counts.add(cell.count)
-        mean, half = region(cell.curves)
-        n = np.arange(1, cell.budget + 1)
-        style = "--" if policy == "ei-nguyen" else "-"
-        axis.plot(n, mean, style, color=COLOURS[policy], label=LABELS[policy], linewidth=1.4)
-        if np.isfinite(half).all():
-            axis.fill_between(
-                n, mean - half, mean + half, color=COLOURS[policy], alpha=0.18, linewidth=0
-            )
-        axis.axvline(cell.records[0].design, color="#bbbbbb", linewidth=0.8, linestyle=":")
-    seeds = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
-    axis.set_title(f"{function} (R = {seeds})", fontsize=10)
-    axis.set_xlabel("evaluations", fontsize=9)
-    axis.set_ylabel("cumulative regret", fontsize=9)
-    axis.tick_params(labelsize=8)
-    axis.set_xlim(0)
-    axis.set_ylim(0)
-    axis.spines[["top", "right"]].set_visible(False)
-    lines = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
-    names = [LABELS[policy] for policy in policies if LABELS[policy] in lines]
-    axis.legend([lines[name] for name in names], names, fontsize=8, frameon=False)

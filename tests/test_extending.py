@@ -435,6 +435,10 @@ class Wider:
         )
         mu, sigma = inner.at_data
         self.at_data = mu, 1.1 * sigma
+        self.width = inner.width
+
+    def expecting(self, x: Array) -> Wider:
+        return Wider(self._inner.expecting(x))
 
     def predict(self, x: Array) -> tuple[Array, Array]:
         mu, sigma = self._inner.predict(x)

@@ -116,7 +116,9 @@ class Optimizer(WithLock):
         self.direction = direction
         self.defaults = defaults_of(defaults)
         self.model = checked_model(
-            space.columns, Model() if model is None else model, self.defaults.fit
+            space.columns,
+            Model.default(self.defaults.model) if model is None else model,
+            self.defaults.fit,
         )
         n0 = None if n0 is None else checked_n0(n0)
         points = checked_design(space, design)
@@ -460,8 +462,11 @@ class Optimizer(WithLock):
         self._learn(*self._records.fold_observed(event))
 
     def _learn(self, x: Array, told: Outcome, blind: bool = False) -> None:
-        variance = None if told.sem is None else told.sem**2
-        weight = max(told.count, LEAST_SCALE)
+        weight, known = max(told.count, LEAST_SCALE), self.model.noise_sd
+        if told.sem is not None:
+            variance: float | None = told.sem**2
+        else:
+            variance = None if known is None else known**2 / weight
         self._belief = self._belief.learn(
             Observation(x, self._sign * told.value, weight, variance, blind)
         )
@@ -483,8 +488,9 @@ class Optimizer(WithLock):
         sees_noise = (
             fitted is not None and fitted.ok and fitted.hyper.lam2 >= start.rules.blind_noise
         )
+        knows_nothing = start.middle_only and not self._belief.told
         # Near the end, too few evaluations are left to profit from a longer start.
-        longer = sees_noise and self.remaining >= start.longest
+        longer = (sees_noise or knows_nothing) and self.remaining >= start.longest
         if self.remaining and begun < (start.longest if longer else start.size):
             first = self._records.next_of_start(start)
             if first is not None:

@@ -78,6 +78,7 @@ class IDS(Policy):
     def score(self, inputs: PolicyInput) -> Score:
         posterior, rules = inputs.posterior, inputs.defaults.ids
         b = -self.threshold(inputs)
+        below = rules.caution * b
         hoped_for, top = inputs.highest(b)
         noise2 = max(posterior.noise_sd**2, rules.resolution * posterior.omega**2)
         least = 1e-9 * posterior.omega  # a lower bound of the regret, for its logarithm
@@ -91,9 +92,9 @@ class IDS(Policy):
 
         def utility(mu: Array, s: Array, *covariance: Array) -> tuple[Array, ...]:
             value, d_s, *d_covariance = learnt(s, *covariance)
-            feared = np.maximum(top - mu + b * s, least)
+            feared = np.maximum(top - mu + below * s, least)
             value = value - 2.0 * np.log(feared)
-            return value, 2.0 / feared, d_s - 2.0 * b / feared, *d_covariance
+            return value, 2.0 / feared, d_s - 2.0 * below / feared, *d_covariance
 
         gates = self.gates(inputs)
         return PosteriorScore(posterior, posterior.omega, utility, shared, constraints=gates)

@@ -159,11 +159,11 @@ def test_chains_reach_the_posterior() -> None:
     data = Data.of(X[:6, :1], Y[:6])
     start, rng = start_of(model, 1), np.random.default_rng(0)
     rules = RULES._replace(
-        ensemble=RULES.ensemble._replace(sizes=(400, 400), first_steps=30, prior_points=100)
+        ensemble=RULES.ensemble._replace(sizes=(400, 400), first_steps=30, prior_results=100)
     )
     drawn = np.array(draw_ensemble(data, start, model, rules, rng))
     prior = RULES._replace(
-        ensemble=RULES.ensemble._replace(sizes=(20_000, 20_000), first_steps=0, prior_points=100)
+        ensemble=RULES.ensemble._replace(sizes=(20_000, 20_000), first_steps=0, prior_results=100)
     )
     many = draw_ensemble(data, start, model, prior, rng)
     weights = np.array([GP.of(data, hyper).log_evidence for hyper in hypers_of(start, many)])

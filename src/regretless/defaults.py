@@ -114,7 +114,7 @@ class EnsembleRules(NamedTuple):
     work: int = 400  # with n points, about work / n draws, within `sizes`
     steps: int = 1  # steps of each chain whenever the model is due for new draws
     first_steps: int = 5  # steps of each chain for the first draws
-    prior_points: int = 8  # up to so many points, chains begin at draws from the prior
+    prior_results: int = 3  # up to so many results, chains begin at draws from the prior
     log_signal: tuple[float, float] = (0.5, 1.25)  # mean and sd of log omega^2, unit spread
     mean_variance: float = 4.0  # prior variance of the constant mean, in units of omega^2
 
@@ -147,6 +147,7 @@ class TailRules(NamedTuple):
     far: float = 3.0  # a disaster is so many widths below the median of the first results
     least_results: int = 3  # so many results are needed, or nothing is a disaster
     first_results: int | None = None  # the first so many results; None: those of the design
+    lower_half: bool = False  # the usual outcome: the median of the lower half of these, or of all
     median_to_sd: float = 1.5  # the sd of a normal is 1.48 times its median absolute deviation
 
 
@@ -215,7 +216,8 @@ VERSIONS = {
         version=2,
         start=StartRules(middle_only=True, blind_noise=inf),
         model=ModelRules(method="ensemble", noise_prior=(log(0.03), 2.0)),
-        tail=TailRules(first_results=6),
+        # Most of the first results are at points that were chosen to be good.
+        tail=TailRules(far=5.0, first_results=8, lower_half=True),
         ids=IDSRules(payback_with_choices=0.3, directed_with_choices=False, caution=0.0),
     ),
 }

@@ -21,7 +21,7 @@ from regretless.defaults import Defaults
 from regretless.errors import NoResultsError, StorageError
 from regretless.model.data import Data
 from regretless.model.ensemble import draw_ensemble, hypers_of
-from regretless.model.fit import all_alike, fit, refit_due, widened
+from regretless.model.fit import all_alike, fit, is_surprising, refit_due, widened
 from regretless.model.hyper import Hyper
 from regretless.model.mixture import Mixture
 from regretless.model.model import Model
@@ -231,7 +231,8 @@ class Belief:
     def _refitted(self) -> Belief:
         scaling = self._scaling()
         data = self._scaled(scaling, len(self.told))
-        found = self._drawn(data) if self.model.method == "ensemble" else self._fit(data)
+        ensemble = self.model.method == "ensemble"
+        found = self._drawn(data, scaling.scale) if ensemble else self._fit(data)
         counts = {"at": len(self.told), "points": len(self.data)}
         return self.with_fit(found | scaling.to_json() | counts)
 
@@ -245,18 +246,31 @@ class Belief:
         theta = hyper.kernel.theta.tolist()
         return {"theta": theta, "lam2": hyper.lam2, "omega2": hyper.omega2, "ok": result.ok}
 
-    def _drawn(self, data: Data) -> dict[str, Any]:
+    def _drawn(self, data: Data, scale: float) -> dict[str, Any]:
         """Draws of hyper-parameters, as JSON.
 
         The random numbers depend on the number of observations only, so that whoever draws first,
         an ask or a look at `best()`, gets the same.
         """
-        before = () if self.source is None else self.source["ensemble"]
-        weights = self.posterior.weights if isinstance(self.posterior, Mixture) else None
         start, rules = self._first_hyper, self.defaults.fit
         rng = np.random.default_rng([_ENSEMBLE, len(self.told)])
+        weights = self.posterior.weights if isinstance(self.posterior, Mixture) else None
+        before = self._last_draws(scale)
         drawn = draw_ensemble(data, start, self.model, rules, rng, before, weights)
         return {"ensemble": drawn, "ok": not all_alike(data)}
+
+    def _last_draws(self, scale: float) -> list[list[float]]:
+        """The last draws, in the units of the new scale.
+
+        None if there are none, or if results came as a surprise: the chains would need many steps
+        to follow.
+        """
+        if self.fitted is None or self.source is None:
+            return []
+        if is_surprising(self.surprise, len(self.told) - self.fitted.at, self.defaults.fit):
+            return []
+        change = 2.0 * math.log(self.fitted.scaling.scale / scale)
+        return [[*rest, log_signal + change] for *rest, log_signal in self.source["ensemble"]]
 
     def with_fit(self, source: dict[str, Any]) -> Belief:
         """The state with the fit that is described by this JSON.

@@ -106,7 +106,7 @@ def _resampled(
 def _first_chains(target: _Target, count: int, rng: Generator) -> list[Array]:
     """Where the chains begin: at draws from the prior, or at a fit if there are many data."""
     drawn = rng.standard_normal((count, target.size))
-    if len(target.data) <= target.rules.ensemble.prior_points:
+    if target.data.observations <= target.rules.ensemble.prior_results:
         return list(drawn)
     fitted = fit(target.data, target.start, replace(target.model, method="map"), target.rules)
     if not fitted.ok:

@@ -71,7 +71,12 @@ def refit_due(
         return False
     if points[1] > points[0] and points[1] - points[0] >= growth * (points[0] - rules.free_points):
         return True
-    return new >= growth * observations[0] or surprise > new + rules.surprise_sds * sqrt(2.0 * new)
+    return new >= growth * observations[0] or is_surprising(surprise, new, rules)
+
+
+def is_surprising(surprise: float, new: int, rules: FitRules) -> bool:
+    """Whether `new` observations don't match the predictions, see `refit_due`."""
+    return surprise > new + rules.surprise_sds * sqrt(2.0 * new)
 
 
 def fit(data: Data, start: Hyper, model: Model, rules: FitRules) -> Fit:

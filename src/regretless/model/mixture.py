@@ -107,6 +107,8 @@ class Mixture:
         parts = tuple(part.add(x, y, weight, variance) for part in self.parts)
         gained = [_log_density(part, x, y, weight, variance) for part in self.parts]
         log_weights = self.log_weights + np.array(gained)
+        if not log_weights.max() > -np.inf:  # no part thought it possible: nothing to tell them by
+            return Mixture(parts, self.log_weights)
         return Mixture(parts, log_weights - log_weights.max())
 
     def expecting(self, x: Array) -> Mixture:

@@ -213,6 +213,7 @@ def checked_model(columns: Sequence[Parameter], model: object, rules: FitRules) 
     if not isinstance(model, Model):
         raise ConfigError(f"model: need a Model, got {model!r}")
     kernel = model.start(columns, rules).kernel
+    kernel = kernel.base if isinstance(kernel, Lifted) else kernel
     try:
         kernel.gram(np.full((1, len(columns)), 0.5))
     except IndexError:

@@ -113,7 +113,7 @@ class EnsembleRules(NamedTuple):
     sizes: tuple[int, int] = (4, 16)  # fewest and most draws
     work: int = 400  # with n points, about work / n draws, within `sizes`
     steps: int = 1  # steps of each chain whenever the model is due for new draws
-    first_steps: int = 5  # steps of each chain for the first draws
+    first_steps: int = 5  # steps of each chain for the first draws, and after a surprise
     prior_results: int = 3  # up to so many results, chains begin at draws from the prior
     log_signal: tuple[float, float] = (0.5, 1.25)  # mean and sd of log omega^2, unit spread
     mean_variance: float = 4.0  # prior variance of the constant mean, in units of omega^2

@@ -255,22 +255,18 @@ class Belief:
         start, rules = self._first_hyper, self.defaults.fit
         rng = np.random.default_rng([_ENSEMBLE, len(self.told)])
         weights = self.posterior.weights if isinstance(self.posterior, Mixture) else None
-        before = self._last_draws(scale)
-        drawn = draw_ensemble(data, start, self.model, rules, rng, before, weights)
+        before, surprised = self._last_draws(scale)
+        drawn = draw_ensemble(data, start, self.model, rules, rng, before, weights, surprised)
         return {"ensemble": drawn, "ok": not all_alike(data)}
 
-    def _last_draws(self, scale: float) -> list[list[float]]:
-        """The last draws, in the units of the new scale.
-
-        None if there are none, or if results came as a surprise: the chains would need many steps
-        to follow.
-        """
+    def _last_draws(self, scale: float) -> tuple[list[list[float]], bool]:
+        """The last draws, in the units of the new scale; and whether results were a surprise."""
         if self.fitted is None or self.source is None:
-            return []
-        if is_surprising(self.surprise, len(self.told) - self.fitted.at, self.defaults.fit):
-            return []
+            return [], False
+        new = len(self.told) - self.fitted.at
         change = 2.0 * math.log(self.fitted.scaling.scale / scale)
-        return [[*rest, log_signal + change] for *rest, log_signal in self.source["ensemble"]]
+        draws = [[*rest, log_signal + change] for *rest, log_signal in self.source["ensemble"]]
+        return draws, is_surprising(self.surprise, new, self.defaults.fit)
 
     def with_fit(self, source: dict[str, Any]) -> Belief:
         """The state with the fit that is described by this JSON.

@@ -2,7 +2,8 @@
 
 The draws are made by elliptical slice sampling (Murray, Adams and MacKay 2010), because the priors
 are normal.  Each vector has a Markov chain of its own.  The chains go on where they stopped when
-the next results come in, so one step of each is enough for one new result.  A step evaluates the
+the next results come in, so one step of each is enough for a result that was expected.  After a
+surprise they take more steps, and those that are lost begin anew at a fit.  A step evaluates the
 evidence about five times, without its gradient; altogether that costs about as much as a fit.
 
 A vector p holds the logarithms of the kernel's parameters, of the noise ratio lam^2 and of the
@@ -31,6 +32,7 @@ from regretless.model.model import Model
 from regretless.model.priors import priors_of
 
 _DIGITS = 6  # significant digits of stored draws; a posterior can't tell more
+_LOST = 5.0  # a chain is lost if its log density is so much lower than those of usual draws
 _SHRINKS = 40  # at most so many evaluations for one step
 
 
@@ -48,6 +50,7 @@ def draw_ensemble(
     rng: Generator,
     before: Sequence[Sequence[float]] = (),
     weights: Array | None = None,
+    surprised: bool = False,
 ) -> list[list[float]]:
     """Draws from the posterior of the hyper-parameters.
 
@@ -59,6 +62,8 @@ def draw_ensemble(
         rng: the source of randomness.
         before: the last draws, where the chains go on; empty for the first draws.
         weights: the probabilities of the last draws given the data; None if they are equal.
+        surprised: whether new results don't match the predictions, so that the chains have a long
+            way to go.
 
     Returns:
         The vectors p, rounded so that they can be stored.
@@ -67,10 +72,11 @@ def draw_ensemble(
     count = size_for(len(data), rules)
     if before:
         chains = [target.coordinates(np.array(p)) for p in _resampled(before, weights, count, rng)]
-        steps = rules.ensemble.steps
+        if surprised:
+            chains = _without_lost(target, chains)
     else:
         chains = _first_chains(target, count, rng)
-        steps = rules.ensemble.first_steps
+    steps = rules.ensemble.steps if before and not surprised else rules.ensemble.first_steps
     if all_alike(data):
         steps = 0  # there is nothing to learn from
     drawn = []
@@ -104,15 +110,24 @@ def _resampled(
 
 
 def _first_chains(target: _Target, count: int, rng: Generator) -> list[Array]:
-    """Where the chains begin: at draws from the prior, or at a fit if there are many data."""
-    drawn = rng.standard_normal((count, target.size))
+    """Where the chains begin: at a fit, or at draws from the prior if there are few results."""
+    drawn = list(rng.standard_normal((count, target.size)))
     if target.data.observations <= target.rules.ensemble.prior_results:
-        return list(drawn)
-    fitted = fit(target.data, target.start, replace(target.model, method="map"), target.rules)
-    if not fitted.ok:
-        return list(drawn)
-    middle = target.coordinates(target.vector_of(fitted.hyper))
-    return [middle] * count
+        return drawn
+    middle = target.fitted()
+    return drawn if middle is None else [middle] * count
+
+
+def _without_lost(target: _Target, chains: list[Array]) -> list[Array]:
+    """The chains, with those at the fit that the data make all but impossible.
+
+    A draw from the posterior is about size/2 below the best log density.
+    """
+    middle = target.fitted()
+    if middle is None:
+        return chains
+    least = target.log_density(middle) - target.size - _LOST
+    return [u if target.log_density(u) >= least else middle for u in chains]
 
 
 def _step(target: _Target, u: Array, value: float, rng: Generator) -> tuple[Array, float]:
@@ -166,6 +181,15 @@ class _Target:
     def vector_of(self, hyper: Hyper) -> Array:
         """p of hyper-parameters."""
         return np.array([*hyper.kernel.theta, log(hyper.lam2), log(hyper.omega2)])
+
+    def fitted(self) -> Array | None:
+        """The coordinates of the best hyper-parameters; None if the fit failed."""
+        found = fit(self.data, self.start, replace(self.model, method="map"), self.rules)
+        return self.coordinates(self.vector_of(found.hyper)) if found.ok else None
+
+    def log_density(self, u: Array) -> float:
+        """The log density of the posterior at u, up to a constant."""
+        return self.log_likelihood(u) - 0.5 * float(u @ u)
 
     def _hiding(self, p: Array) -> float:
         return log(1.0 + float(np.exp(min(p[-2], self.high[-2]))) / self.rules.priors.hiding)

@@ -1,0 +1,78 @@
+"""The command: run what is missing, then write the page."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from benchmarks.families import report, runs
+from benchmarks.families.table import CHOOSE, FAMILIES, KEEP, store
+from benchmarks.families.tools import tool
+
+_HALVES = {"choose": CHOOSE, "keep": KEEP}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    options = _parser().parse_args(arguments)
+    families = _families(options.families)
+    if options.work:
+        runs.work()
+        return
+    if options.optima:
+        for family in families:
+            store(family, options.seeds)
+        return
+    if not options.report:
+        _run(options, families)
+    page = options.records.parent.with_suffix(".md")
+    report.write(options.records, page)
+    print(f"written: {page}")
+
+
+def _run(options: argparse.Namespace, families: list[str]) -> None:
+    there = [name for name in options.tools if tool(name).installed]
+    for name in options.tools:
+        if name not in there:
+            print(f"left out: {name} needs `pip install {' '.join(tool(name).packages)}`")
+    runs.check_kept(families, there, options.final)
+    wanted = runs.specs(families, there, options.seeds)
+    missing = runs.run_all(
+        wanted,
+        options.records,
+        jobs=options.jobs,
+        limit_minutes=options.limit_minutes,
+        patience_minutes=options.patience_minutes,
+    )
+    print(f"{len(wanted) - missing} of {len(wanted)} runs are recorded")
+
+
+def _families(names: list[str]) -> list[str]:
+    """Families by name or by half, in the order of the table."""
+    wanted = {f for name in names for f in _HALVES.get(name, (name,))}
+    return [name for name in FAMILIES if name in wanted]
+
+
+def _seeds(text: str) -> range:
+    first, _, end = text.partition(":")
+    return range(int(first), int(end)) if end else range(int(first))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.families", description=__doc__)
+    add = parser.add_argument
+    add("--families", nargs="+", choices=[*_HALVES, *FAMILIES], default=["choose"], metavar="NAME")
+    add("--tools", nargs="+", default=["regretless", "optuna-tpe", "random"], metavar="NAME")
+    add("--seeds", type=_seeds, default=range(20), metavar="A:B", help="from A, below B")
+    add("--jobs", type=int, default=1, help="runs at a time, on a core each")
+    add("--limit-minutes", type=float, help="start no run after these")
+    add("--patience-minutes", type=float, default=60.0, help="the longest that a run may take")
+    add("--records", type=Path, default=runs.RECORDS)
+    add("--final", action="store_true", help="let our own tool run on the families that are kept")
+    add("--report", action="store_true", help="write the page from the records, run nothing")
+    add("--optima", action="store_true", help="store the best values of these families and seeds")
+    add("--work", action="store_true", help=argparse.SUPPRESS)  # a worker
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -89,8 +89,8 @@ class Run:
 
 
 def specs(families: Sequence[str], tools: Sequence[str], seeds: range) -> list[Spec]:
-    """Tool by tool, and seed by seed in each: a part of it is a smaller benchmark."""
-    return [Spec(family, name, seed) for name in tools for seed in seeds for family in families]
+    """Seed by seed: a part of it is a smaller benchmark."""
+    return [Spec(family, name, seed) for seed in seeds for name in tools for family in families]
 
 
 # -- within a worker -------------------------------------------------------------------------------

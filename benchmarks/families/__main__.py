@@ -30,10 +30,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run(options: argparse.Namespace, families: list[str]) -> None:
-    there = [name for name in options.tools if tool(name).installed]
-    for name in options.tools:
-        if name not in there:
-            print(f"left out: {name} needs `pip install {' '.join(tool(name).packages)}`")
+    there = installed(options.tools)
     runs.check_kept(families, there, options.final)
     wanted = runs.specs(families, there, options.seeds)
     missing = runs.run_all(
@@ -44,6 +41,15 @@ def _run(options: argparse.Namespace, families: list[str]) -> None:
         patience_minutes=options.patience_minutes,
     )
     print(f"{len(wanted) - missing} of {len(wanted)} runs are recorded")
+
+
+def installed(names: list[str]) -> list[str]:
+    """The tools that can run here."""
+    there = [name for name in names if tool(name).installed]
+    for name in names:
+        if name not in there:
+            print(f"left out: {name} needs `pip install {' '.join(tool(name).packages)}`")
+    return there
 
 
 def _families(names: list[str]) -> list[str]:
@@ -61,17 +67,23 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.families", description=__doc__)
     add = parser.add_argument
     add("--families", nargs="+", choices=[*_HALVES, *FAMILIES], default=["choose"], metavar="NAME")
+    running_options(parser, runs.RECORDS)
+    add("--final", action="store_true", help="let our own tool run on the families that are kept")
+    add("--report", action="store_true", help="write the page from the records, run nothing")
+    add("--optima", action="store_true", help="store the best values of these families and seeds")
+    return parser
+
+
+def running_options(parser: argparse.ArgumentParser, records: Path) -> None:
+    """What every benchmark that uses this runner may be told."""
+    add = parser.add_argument
     add("--tools", nargs="+", default=["regretless", "optuna-tpe", "random"], metavar="NAME")
     add("--seeds", type=_seeds, default=range(20), metavar="A:B", help="from A, below B")
     add("--jobs", type=int, default=1, help="runs at a time, on a core each")
     add("--limit-minutes", type=float, help="start no run after these")
     add("--patience-minutes", type=float, default=60.0, help="the longest that a run may take")
-    add("--records", type=Path, default=runs.RECORDS)
-    add("--final", action="store_true", help="let our own tool run on the families that are kept")
-    add("--report", action="store_true", help="write the page from the records, run nothing")
-    add("--optima", action="store_true", help="store the best values of these families and seeds")
+    add("--records", type=Path, default=records)
     add("--work", action="store_true", help=argparse.SUPPRESS)  # a worker
-    return parser
 
 
 if __name__ == "__main__":

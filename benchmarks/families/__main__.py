@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks.families import report, runs
+from benchmarks.families import coverage, report, runs
 from benchmarks.families.table import CHOOSE, FAMILIES, KEEP, store
 from benchmarks.families.tools import tool
 
@@ -21,6 +21,11 @@ def main(arguments: list[str] | None = None) -> None:
     if options.optima:
         for family in families:
             store(family, options.seeds)
+        return
+    if options.coverage:
+        runs.check_kept(families, options.tools, options.final)
+        root = coverage.RECORDS if options.records == runs.RECORDS else options.records
+        coverage.run_all(families, options.tools, options.seeds, root)
         return
     if not options.report:
         _run(options, families)
@@ -70,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     running_options(parser, runs.RECORDS)
     add("--final", action="store_true", help="let our own tool run on the families that are kept")
     add("--report", action="store_true", help="write the page from the records, run nothing")
+    add("--coverage", action="store_true", help="see how often our intervals hold the truth")
     add("--optima", action="store_true", help="store the best values of these families and seeds")
     return parser
 

@@ -51,7 +51,8 @@ def find_out(names: list[str]) -> None:
             there = [n for n in simulations.PROBLEMS if n in known]
             rows = ",\n".join(f'"{n}": {json.dumps(known[n])}' for n in there)
             path.write_text("{\n" + rows + "\n}\n")
-            print(name, {k: v for k, v in known[name].items() if k not in ("space", "best")})
+            shown = {k: v for k, v in known[name].items() if k not in ("space", "best")}
+            print(name, shown, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:

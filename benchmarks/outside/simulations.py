@@ -21,18 +21,18 @@ from regretless import Float, Int, Space
 FACTS = Path(__file__).with_name("facts.json")
 # Every problem whose constraint type is BOX, and R: how many common replications make its f.
 PROBLEMS = {
-    "AMBULANCE-1": 40,
-    "CNTNEWS-1": 2000,
-    "DUALSOURCING-1": 50,
-    "DYNAMNEWS-1": 200,
-    "FIXEDSAN-1": 500,
-    "HOTEL-1": 12,
-    "IRONORE-1": 100,
-    "IRONORECONT-1": 100,
-    "MM1-1": 50,
-    "PARAMESTI-1": 2000,
-    "SAN-1": 500,
-    "SSCONT-1": 200,
+    "AMBULANCE-1": 20,
+    "CNTNEWS-1": 1000,
+    "DUALSOURCING-1": 24,
+    "DYNAMNEWS-1": 100,
+    "FIXEDSAN-1": 250,
+    "HOTEL-1": 8,
+    "IRONORE-1": 48,
+    "IRONORECONT-1": 48,
+    "MM1-1": 24,
+    "PARAMESTI-1": 1000,
+    "SAN-1": 250,
+    "SSCONT-1": 100,
 }
 _MOST_REPLICATIONS = 64
 _WHOLE = {"IRONORE-1": (1,)}  # of the mixed problem: the stock at which production stops
@@ -179,12 +179,12 @@ def facts(name: str) -> dict[str, Any]:
     """Box, spread, noise, replications of an observation, and the best value found."""
     made = Simulation(name)
     space, many = made.space(), PROBLEMS[name]
-    few = max(8, many // 4)
+    few = max(6, many // 4)
     points = sobol_points(space, 256)
     params = [space.decode(x) for x in points]
     values = np.array([made.mean(p, few) for p in params])
     spread = float(values.std())
-    single = [made.common(p, few).std(ddof=1) for p in params[:64]]
+    single = [made.common(p, few).std(ddof=1) for p in params[:32]]
     scatter = float(np.sqrt(np.mean(np.square(single))))
     replications = 1
     while replications < _MOST_REPLICATIONS and scatter > spread * replications**0.5:
@@ -213,7 +213,7 @@ def _climbed(
         best = max(listed[:40], key=lambda params: made.mean(params, many))
         return best, made.mean(best, many)
     rng = np.random.default_rng(3)
-    tries = 150 if space.dim <= 5 else 400
+    tries = {1: 50}.get(space.dim, 150 if space.dim <= 5 else 300)
     starts = points[np.argsort(-values, kind="stable")[:4]]
     climbed = [_moved(made, space, x, few, tries, 0.15, rng) for x in starts]
     climbed.sort(key=lambda pair: -pair[1])

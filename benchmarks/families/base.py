@@ -47,6 +47,12 @@ class Instance(Task):
     best: Params = field(default_factory=dict)
     number: int = 0
     """Number of family and seed in one: the stream of the noise."""
+    level: Callable[[Params], float] | None = None
+    """If given, the noise at a point is so many times what `noise` says."""
+
+    def scatter(self, params: Params) -> float:
+        """The standard deviation of the noise at a point, in the units of f."""
+        return self.noise * self.unit * (self.level(params) if self.level else 1.0)
 
 
 def columns(space: Space, X: Array) -> dict[str, Array]:

@@ -85,9 +85,10 @@ def _instance(
 
     value = remembering(f)
     sd = ratio * found.spread / found.level
+    levels = blueprint.level
 
     def draw(params: Params, rng: np.random.Generator) -> float:
-        level = 1.0 if blueprint.level is None else float(blueprint.level(at(space, params))[0])
+        level = 1.0 if levels is None else float(levels(at(space, params))[0])
         return value(params) + sd * level * float(rng.standard_normal())
 
     if blueprint.natural_noise is not None:
@@ -107,6 +108,7 @@ def _instance(
         noise=ratio,
         best=found.best,
         number=10_000 * kind.number + seed,
+        level=levels and (lambda params: float(levels(at(space, params))[0]) / found.level),
     )
 
 

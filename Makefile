@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 READY_INTEGRATIONS := $(VENV)/.ready-integrations
 READY_PEERS := $(VENV)/.ready-peers
 
-.PHONY: run demo test test-all test-integrations coverage smoke lint types bench bench-peers clean
+.PHONY: run demo test test-all test-integrations coverage smoke lint types bench bench-peers bench-families clean
 .DELETE_ON_ERROR:
 
 # Matrices are small here: a second BLAS thread waits more than it works, and worse on a busy machine.
@@ -63,6 +63,10 @@ bench: $(READY)
 # Days on one core; it goes on where it stopped: make bench-peers PEERS="--jobs 2 --limit-minutes 60"
 bench-peers: $(READY_PEERS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.peers $(PEERS)
+
+# The same for problems drawn at random: make bench-families FAMILIES="--tools optuna-tpe --seeds 0:20"
+bench-families: $(READY_PEERS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.families $(FAMILIES)
 
 clean:
 	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .pytest_cache .ruff_cache .mypy_cache .hypothesis

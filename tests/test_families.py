@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.families import learner, report, runs, table
+from benchmarks.families import learner, report, results, runs, table
 from benchmarks.families.__main__ import main
 from benchmarks.families.base import at, columns
 from benchmarks.families.search import facts, sobol_points
@@ -62,7 +62,7 @@ def test_many_points_at_once_have_the_values_of_each(name):
 def test_the_noise_is_the_declared_share_of_the_spread(name):
     one = instance(name, 0)
     rng = np.random.default_rng(0)
-    points = [one.space.decode(x) for x in some_points(one.space, 1500)]
+    points = [one.space.decode(x) for x in some_points(one.space, 800)]
     noise = [one.draw(p, rng) - one.f(p) for p in points]
     spread = np.std([one.f(p) for p in points])
     assert spread == pytest.approx(one.unit, rel=0.1)
@@ -111,10 +111,10 @@ def test_optima_are_not_at_one_place():
 
 def test_runs_are_recorded_once_and_the_page_is_written(tmp_path, capsys):
     records = tmp_path / "families" / "records"
-    arguments = ["--families", "price", "--tools", "random", "regretless@1", "--seeds", "2:4"]
+    arguments = ["--families", "price", "--tools", "random", "regretless@1", "--seeds", "2:3"]
     main([*arguments, "--records", str(records)])
     found = runs.read(records)
-    assert set(found) == {f"price/{t}/{s}" for t in ("random", "regretless@1") for s in (2, 3)}
+    assert set(found) == {f"price/{t}/{s}" for t in ("random", "regretless@1") for s in (2,)}
     one = found["price/regretless@1/2"]
     task = instance("price", 2)
     assert one.error is None
@@ -158,10 +158,63 @@ def test_a_tool_may_have_a_version():
 
 
 def test_ratios_are_geometric_means_with_an_error():
-    ratio = report.Ratio.of([np.log(2.0), np.log(8.0)])
+    ratio = results.Ratio.of([np.log(2.0), np.log(8.0)])
     assert ratio.mean == pytest.approx(4.0)
     assert ratio.error == pytest.approx(np.log(2.0))
     assert str(ratio) == "4.00 ± 2.77"
+    both = results.Ratio.over([ratio, results.Ratio(1.0, 0.0, 3)])
+    assert (both.mean, both.error, both.count) == pytest.approx((2.0, np.log(2.0) / 2, 5))
+    assert str(results.Ratio.of([0.0])) == "1.00"
+
+
+def made(family, tool, seed, regret, error=None):
+    """A record that nobody ran."""
+    return runs.Run(
+        f"{family}/{tool}/{seed}", 50, 2, 0.1, regret, 0.2, 0.1, 0.0, 1.0, {"numpy": "2"}, error
+    )
+
+
+def test_the_newest_default_is_what_others_are_compared_with():
+    records = [
+        *(made("bids", "optuna-tpe", s, 8.0) for s in range(3)),
+        *(made("bids", "regretless@1", s, 4.0) for s in range(4)),
+        *(made("bids", "regretless@2", s, 2.0) for s in (0, 1)),
+        made("bids", "regretless@2", 2, 0.0, "it broke"),
+    ]
+    section = results.Section.of({"bids": ("bids",), "yields": ("yields",)}, records)
+    assert section.base == "regretless@2"
+    assert section.peers == ["optuna-tpe"]
+    ratio = section.ratio("bids", "optuna-tpe", section.base)
+    assert (ratio.mean, ratio.count) == pytest.approx((4.0, 2))  # the crash is left out
+    assert section.ratio("yields", "optuna-tpe", section.base) is None
+    assert section.best_peer("bids", "regretless@1")[1].mean == pytest.approx(2.0)
+    peers = results.Section.of({"bids": ("bids",)}, records[:3])
+    assert peers.base == "optuna-tpe"
+
+
+def test_the_page_says_whether_the_bars_are_met(tmp_path):
+    root = tmp_path / "families" / "records"
+    lost = {"regretless@2": 2.0, "regretless@1": 4.0, "regretless-eic@1": 1.8, "optuna-gp": 6.0}
+    for family in KEEP:
+        for tool_, regret in lost.items():
+            for seed in range(2):
+                runs.append(root, made(family, tool_, seed, regret * (1 + seed)))
+    runs.append(root, made("bids", "optuna-gp", 2, 0.0, "it broke"))
+    report.write(root, tmp_path / "families.md")
+    page = (tmp_path / "families.md").read_text()
+    assert "regretless@2 loses 0.50 times as much as regretless@1" in page
+    assert "Against regretless@1, more than 1.05 times on: none" in page
+    assert "Against regretless-eic@1, more than 1.05 times on: inventory (1.11), bids" in page
+    assert "In the median family 0.33 of the best peer's regret" in page
+    assert "Instances of each family: 2 at least" in page
+    assert "`bids/optuna-gp/2` crashed: it broke" in page
+    assert "No run yet:** queue" in page
+    assert (tmp_path / "families" / "keep.png").stat().st_size > 5000
+
+
+def test_the_page_of_no_records_is_a_page(tmp_path):
+    report.write(tmp_path / "families" / "records", tmp_path / "families.md")
+    assert "Too few records" in (tmp_path / "families.md").read_text()
 
 
 def test_new_best_values_are_stored(tmp_path, monkeypatch):

@@ -7,12 +7,12 @@ Both packages are needed: `pip install simoptlib coco-experiment` (simoptlib 1.2
 numpy < 2.4, so give it an environment of its own). The rules, written before any run:
 
 - **simopt**: every problem of simoptlib 1.2.4 whose constraint type is BOX, with its default
-  factors: twelve of them. A seed draws other noise. An observation is the mean of r replications;
-  r is the smallest of 1, 2, 4, ..., 64 for which the standard deviation of the noise is at most
-  the spread of f. f is the mean of R common replications (R in `simulations.py`), which no
-  observation uses. f* is the best value of that mean that a search finds (`--facts`, kept in
-  `facts.json` with its standard error); a run that finds a better point has a negative regret
-  there.
+  factors: twelve of them. f is the mean of R replications, each with random streams of its own (R
+  is in `simulations.py`: 10 for the slowest, 1000 for the fastest). An observation is the mean of
+  r of them, drawn anew each time, so that f is exact and the noise is the simulation's. r is the
+  smallest of 1, 2, 4, ..., 64 for which the standard deviation of the noise is at most the spread
+  of f. A seed draws other noise. f* is the best value that a search finds (`--facts`, kept in
+  `facts.json`); a run that finds a better point has a negative regret there.
 - A box that is not bounded ends at the 5 % and 95 % quantiles of 2000 of the problem's own random
   solutions. It has a logarithmic scale if these are a factor of 10 apart or more and the median is
   nearer to their geometric middle than to their arithmetic one.

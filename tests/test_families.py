@@ -212,6 +212,22 @@ def test_the_page_says_whether_the_bars_are_met(tmp_path):
     assert (tmp_path / "families" / "keep.png").stat().st_size > 5000
 
 
+def test_the_page_says_what_got_worse(tmp_path):
+    root = tmp_path / "families" / "records"
+    for family, new in (("queue", 3.0), ("price", 1.0)):
+        for seed in range(2):
+            runs.append(root, made(family, "regretless@1", seed, 2.0))
+            runs.append(root, made(family, "regretless@2", seed, new))
+            runs.append(tmp_path / "outside" / "records", made("bbob-f1", "regretless@2", seed, 4))
+            runs.append(tmp_path / "outside" / "records", made("bbob-f1", "regretless@1", seed, 2))
+    report.write(root, tmp_path / "families.md")
+    page = (tmp_path / "families.md").read_text()
+    assert "regretless@2 loses more than regretless@1 on 2 of 3 rows" in page
+    assert "| queue | 2 | **1.50 ± 0.00** |" in page
+    assert "| bbob, separable | 2 | **2.00 ± 0.00** |" in page
+    assert "Problems that nobody here wrote" in page
+
+
 def test_the_page_of_no_records_is_a_page(tmp_path):
     report.write(tmp_path / "families" / "records", tmp_path / "families.md")
     assert "Too few records" in (tmp_path / "families.md").read_text()

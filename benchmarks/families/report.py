@@ -9,7 +9,7 @@ from statistics import median
 
 import numpy as np
 from benchmarks.families.plot import draw
-from benchmarks.families.results import SMALLEST, Ratio, Section
+from benchmarks.families.results import FALLBACK, SMALLEST, Ratio, Section
 from benchmarks.families.runs import Run, read
 from benchmarks.families.table import CHOOSE, FAMILIES, KEEP
 from benchmarks.families.tools import tool as entry_of
@@ -59,6 +59,7 @@ def sections(
     yield ratio_table(halves["choose"])
     yield _picture(halves["choose"], folder / "choose.png", beside, "the families for choosing")
     yield from outside_part(others, folder, beside)
+    yield worse_part([*halves.values(), _outside(others)])
     yield coverage_part(folder.parent / "coverage" / "records")
     yield start_part(halves)
     yield cost_part([*halves.values()])
@@ -173,9 +174,7 @@ def outside_part(others: Sequence[Run], folder: Path, beside: Path) -> Iterable[
     """Problems that nobody here wrote, where there are records of them."""
     if not others:
         return
-    from benchmarks.outside.table import GROUPS
-
-    section = Section.of(GROUPS, others)
+    section = _outside(others)
     yield (
         "## Problems that nobody here wrote\n\nSimulations of simoptlib, and functions of COCO"
         " (coco-experiment). The list of problems, their noise and budgets were written before any"
@@ -184,6 +183,32 @@ def outside_part(others: Sequence[Run], folder: Path, beside: Path) -> Iterable[
     )
     yield ratio_table(section)
     yield _picture(section, folder / "outside.png", beside, "problems that nobody here wrote")
+
+
+def _outside(others: Sequence[Run]) -> Section:
+    from benchmarks.outside.table import GROUPS
+
+    return Section.of(GROUPS, others)
+
+
+def worse_part(sections: Sequence[Section]) -> str:
+    """Every row on which the newest default loses more than the one before, clear or not."""
+    rows, count, new = [], 0, ""
+    for section in sections:
+        if section.base in (TODAY, FALLBACK):
+            continue
+        new = section.base
+        found = section.ratios(TODAY, new)
+        count += len(found)
+        worse = {row: ratio.inverse for row, ratio in found.items() if ratio.mean < 1}
+        rows += [[row, str(ratio.count), _cell(ratio)] for row, ratio in worse.items()]
+    if not count:
+        return ""
+    return (
+        f"## What got worse\n\n{new} loses more than {TODAY} on {len(rows)} of {count} rows of the"
+        " tables above. The others got better or stayed.\n\n"
+        + (table(["", "instances", f"{new} / {TODAY}"], rows) if rows else "")
+    )
 
 
 def coverage_part(root: Path) -> str:

@@ -45,6 +45,10 @@ class Ratio:
         return cls(math.exp(np.mean(logs)), error, sum(ratio.count for ratio in ratios))
 
     @property
+    def inverse(self) -> Ratio:
+        return Ratio(1 / self.mean, self.error, self.count)
+
+    @property
     def is_clear(self) -> bool:
         """Whether it is two standard errors from 1."""
         return abs(math.log(self.mean)) > 2 * self.error

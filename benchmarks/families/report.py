@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -113,10 +113,12 @@ def _unequal(section: Section, tools: Sequence[str], base: str) -> str:
     """Which columns rest on fewer instances, said once for each tool."""
     fewer = []
     for name in tools:
-        counts = [section.count(row, name) for row in section.rows if section.count(row, base)]
-        most = max(section.count(row, base) for row in section.rows)
-        if counts and min(counts) < most:
-            fewer.append(f"{name} {min(counts)} to {max(counts)}")
+        counts = [
+            (section.shared(row, name, base), section.count(row, base)) for row in section.rows
+        ]
+        if any(mine < all_ for mine, all_ in counts):
+            mine, all_ = (sum(numbers) for numbers in zip(*counts, strict=True))
+            fewer.append(f"{name} {mine} of {all_}")
     return f"Instances of the tools that have fewer: {', '.join(fewer)}." if fewer else ""
 
 
@@ -275,10 +277,25 @@ def facts_part(records: Sequence[Run]) -> str:
     lines = [
         f"- **Runs:** {len(records)}, of which {sum(r.error is not None for r in records)} crashed;"
         f" {span(sum(run.cpu for run in records))} of CPU time in suggestions.",
+        f"- **Seeds:** {_seeds(records)}.",
         f"- **Versions:** {versions(records)}.",
+        f"- **Commits:** {_commits(records)}.",
     ]
     crashed = [f"- `{run.id}` crashed: {run.error}" for run in records if run.error]
     unseen = [name for name in FAMILIES if not any(r.spec.family == name for r in records)]
     if unseen:
         lines.append(f"- **No run yet:** {', '.join(unseen)}.")
     return "## Tools, versions, crashes\n\n" + "\n".join([*about, *lines, *crashed])
+
+
+def _seeds(records: Sequence[Run]) -> str:
+    """The last seed of each tool; all start at 0."""
+    last: dict[str, int] = defaultdict(int)
+    for run in records:
+        last[run.spec.tool] = max(last[run.spec.tool], run.spec.seed)
+    return ", ".join(f"{name} 0 to {seed}" for name, seed in sorted(last.items())) or "none"
+
+
+def _commits(records: Sequence[Run]) -> str:
+    counts = Counter(run.stamp.get("commit") or "none" for run in records)
+    return ", ".join(f"{commit} ({count} runs)" for commit, count in counts.most_common()) or "none"

@@ -110,6 +110,11 @@ class Section:
     def count(self, row: str, tool: str) -> int:
         return sum(key[0] in self.rows[row] for key in self.runs.get(tool, {}))
 
+    def shared(self, row: str, tool: str, base: str) -> int:
+        """Instances that both have."""
+        both = self.runs.get(tool, {}).keys() & self.runs.get(base, {}).keys()
+        return sum(key[0] in self.rows[row] for key in both)
+
     def of_tool(self, row: str, tool: str) -> list[Run]:
         return [run for key, run in self.runs.get(tool, {}).items() if key[0] in self.rows[row]]
 

@@ -3,8 +3,8 @@
     python -m benchmarks.outside --tools regretless@1 optuna-tpe random --seeds 0:5   # resumable
     python -m benchmarks.families --report                                 # the page, from records
 
-Both packages are needed: `pip install simoptlib coco-experiment` (simoptlib 1.2.4 needs
-numpy < 2.4, so give it an environment of its own). The rules, written before any run:
+Both packages are needed, in an environment of their own, as simoptlib 1.2.4 needs numpy < 2.4:
+`make bench-outside` sets it up. The rules, written before any run:
 
 - **simopt**: every problem of simoptlib 1.2.4 whose constraint type is BOX, with its default
   factors: twelve of them. f is the mean of R replications, each with random streams of its own (R

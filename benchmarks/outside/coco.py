@@ -64,7 +64,7 @@ def noisy(function: int, seed: int) -> Instance:
     d, number = DIMENSIONS[seed % 3], seed + 1
     kin = BareProblem("bbob", _BASES[function - (function - 101) % 3], d, number)
     top = float(kin.best_value())
-    space, rng = _box(d), _stream(300 + function, seed)
+    space = _box(d)
 
     def exact(x: Array) -> float:
         seen = _observed(_SEVERE[kin.function], d, number, x, 0)
@@ -75,7 +75,8 @@ def noisy(function: int, seed: int) -> Instance:
 
     points = 10 * sobol_points(space, 512) - 5
     values = np.array([exact(x) for x in points])
-    noise = np.array([draw(x, rng) for x in points[:128]]) - values[:128]
+    seen = [-_observed(function, d, number, x, k) for k, x in enumerate(points[:128], start=1)]
+    noise = np.array(seen) - values[:128]
     low, high = np.quantile(noise, [0.159, 0.841])  # Cauchy's has no standard deviation
     return _instance(
         f"noisy-f{function}",

@@ -215,7 +215,8 @@ VERSIONS = {
     2: Defaults(
         version=2,
         start=StartRules(middle_only=True, blind_noise=inf),
-        model=ModelRules(method="ensemble", noise_prior=(log(0.03), 2.0)),
+        # A noise sd of 0.3 signal sds, within a factor of about 2.4: honest intervals need it.
+        model=ModelRules(method="ensemble", noise_prior=(log(0.08), 1.75)),
         # Most of the first results are at points that were chosen to be good.
         tail=TailRules(far=5.0, first_results=8, lower_half=True),
         ids=IDSRules(payback_with_choices=0.3, directed_with_choices=False, caution=0.0),

@@ -245,11 +245,13 @@ class Belief:
         positive = min(lam2, omega2, scaling.scale, scaling.width) > 0
         if not positive or not 0 < at <= len(self.told):
             raise StorageError(
-                f"event 'asked': invalid fit for {len(self.told)} results: {source!r}"
+                f"event 'asked': invalid fit for {len(self.told)} results: {source!r:.200}"
             )
         start = self._first_hyper
         if len(source["theta"]) != len(start.kernel.theta):
-            raise StorageError(f"event 'asked': fit of another kernel than the model's: {source!r}")
+            raise StorageError(
+                f"event 'asked': fit of another kernel than the model's: {source!r:.200}"
+            )
         hyper = replace(
             start,
             kernel=start.kernel.with_theta(np.array(source["theta"])),

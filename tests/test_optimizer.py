@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import regretless as rl
+from regretless._internal.shown import shown
 from regretless.defaults import NEWEST
 from regretless.engine import Event, write
 from regretless.kernels import SE
@@ -316,7 +317,7 @@ def test_a_result_that_can_t_be_right(value: Any, options: dict[str, Any]) -> No
     wrong = next(iter(options.values()), value)
     with pytest.raises(rl.DataError) as caught:
         opt.tell(trial, value, **options)
-    assert repr(wrong) in str(caught.value)
+    assert shown(wrong) in str(caught.value)
     with pytest.raises(rl.DataError):
         opt.observe({"x": 0.0, "y": 0.0}, value, **options)
     assert opt.to_json() == before

@@ -437,8 +437,8 @@ def test_minus_zero_is_zero() -> None:
         (lambda: Ordinal([b"x"]), "each of values must be .*, got b'x'"),
         (lambda: Space({}), "need a mapping of names to parameters, got {}"),
         (lambda: Space([("a", Int(0, 1))]), "need a mapping"),
-        (lambda: Space({"": Int(0, 1)}), "a name must be a non-empty string, got ''"),
-        (lambda: Space({1: Int(0, 1)}), "a name must be a non-empty string, got 1"),
+        (lambda: Space({"": Int(0, 1)}), "a name must be a text of 1 to 1000 characters, got ''"),
+        (lambda: Space({1: Int(0, 1)}), "a name must be a text of 1 to 1000 characters, got 1"),
         (lambda: Space({"dose": (0, 1)}), r"dose: must be a Float, .*, got \(0, 1\)"),
     ],
 )

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from math import inf, log
 from typing import Literal, NamedTuple
 
+from regretless._internal.shown import shown
+from regretless._internal.validate import check_amount, is_number
 from regretless.errors import ConfigError
 
 Method = Literal["ensemble", "map", "ml", "fixed"]  # how hyper-parameters are found, see `Model`
@@ -53,10 +55,12 @@ class Prior:
     hidden_by_noise: bool = False
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.low < self.high:
-            raise ConfigError(f"Prior: need 0 < low < high, got {self.low!r} and {self.high!r}")
-        if not self.sd > 0.0:
-            raise ConfigError(f"Prior: need sd > 0, got {self.sd!r}")
+        low, high = self.low, self.high
+        if not (is_number(low) and is_number(high) and 0.0 < low < high):
+            raise ConfigError(f"Prior: need 0 < low < high, got {shown(low)} and {shown(high)}")
+        if not is_number(self.center):
+            raise ConfigError(f"Prior: need a number as center, got {shown(self.center)}")
+        check_amount("Prior: sd", self.sd, positive=True)
 
 
 class StartRules(NamedTuple):
@@ -243,7 +247,7 @@ def defaults_of(version: object = None) -> Defaults:
     if isinstance(version, bool) or not isinstance(version, int) or version not in VERSIONS:
         known = ", ".join(map(str, VERSIONS))
         raise ConfigError(
-            f"defaults: this release knows version {known}, got {version!r}: a newer one needs a"
-            " newer release"
+            f"defaults: this release knows version {known}, got {shown(version)}:"
+            " a newer one needs a newer release"
         )
     return VERSIONS[version]

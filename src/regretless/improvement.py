@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regretless._internal.arrays import Array
+from regretless._internal.shown import shown
 from regretless.errors import ConfigError
 
 _LOG_SQRT_2PI = 0.5 * log(2 * pi)
@@ -113,7 +114,9 @@ def gate(remaining: float) -> float:
         True
     """
     if not (isfinite(remaining) and remaining >= 1):
-        raise ConfigError(f"gate: need a finite number >= 1 of evaluations left, got {remaining!r}")
+        raise ConfigError(
+            f"gate: need a finite number >= 1 of evaluations left, got {shown(remaining)}"
+        )
     if remaining == 1:
         return 0.0  # the iteration below would return -0.0
     log_m = log(remaining)

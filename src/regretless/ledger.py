@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from regretless._internal.arrays import Array
 from regretless._internal.blas import one_thread
 from regretless._internal.plain import json_number, json_numbers
-from regretless._internal.validate import check_amount, is_number
+from regretless._internal.shown import shown
+from regretless._internal.validate import MAX_RESULT, check_amount, is_iterable, is_number
 from regretless.engine import Optimizer, Situation
 from regretless.errors import ConfigError, NoResultsError
 from regretless.results import Row
@@ -187,8 +188,8 @@ class Ledger:
         Raises:
             ConfigError: `f_star` is not a finite number.
         """
-        if not is_number(f_star):
-            raise ConfigError(f"f_star: need a number, got {f_star!r}")
+        if not (is_number(f_star) and abs(float(f_star)) <= MAX_RESULT):
+            raise ConfigError(f"f_star: need a number, got {shown(f_star)}")
         return np.cumsum(self.optimizer.sign * (float(f_star) - self.values))
 
     def lost(self) -> float | None:
@@ -219,11 +220,13 @@ class Ledger:
             ConfigError: `over` is not a finite number, or `sem` is negative or has no `over`.
             NoResultsError: `over` is None and no trial was told yet.
         """
-        if not (over is None or is_number(over)):
-            raise ConfigError(f"over: need a number, got {over!r}")
+        if not (over is None or (is_number(over) and abs(float(over)) <= MAX_RESULT)):
+            raise ConfigError(f"over: need a number, got {shown(over)}")
         check_amount("sem", sem)
         if over is None and sem:
-            raise ConfigError(f"sem: need the value that it belongs to (`over`), got {sem!r} alone")
+            raise ConfigError(
+                f"sem: need the value that it belongs to (`over`), got {shown(sem)} alone"
+            )
         if over is None and not self.trials:
             raise NoResultsError("gain over the first result: no result was told yet")
         reference = self.values[0] if over is None else float(over)
@@ -294,11 +297,15 @@ class Ledger:
             >>> 0 < loss.mean < 10 and loss.sd > 0
             True
         """
-        checked = _checked_weights(weights, len(points))
+        if not isinstance(points, Sequence) or isinstance(points, str):
+            raise ConfigError(f"points: need a list of points, got {shown(points)}")
         situation = self.optimizer._situation()
         if not len(points):
+            _checked_weights(weights, 0)
             return Estimate(0.0, 0.0)
-        x, index = distinct_points(self.optimizer.space, points)
+        space = self.optimizer.space
+        x, index = distinct_points(space, [space.validate(point) for point in points])
+        checked = _checked_weights(weights, len(points))
         by_point = np.zeros(len(x))
         np.add.at(by_point, index, checked)
         return JointPosterior.at(situation, x).total(by_point)
@@ -331,10 +338,11 @@ def distinct_points(
 
 
 def _checked_weights(weights: Sequence[float] | Array, count: int) -> Array:
-    numbers = list(weights)
-    if len(numbers) != count:
-        raise ConfigError(f"weights: need {count}, one for each point, got {len(numbers)}")
-    for weight in numbers:
+    if not is_iterable(weights) or not hasattr(weights, "__len__"):
+        raise ConfigError(f"weights: need a list of numbers, got {shown(weights)}")
+    if len(weights) != count:
+        raise ConfigError(f"weights: need {count}, one for each point, got {len(weights)}")
+    for weight in weights:
         if not is_number(weight):
-            raise ConfigError(f"weights: need numbers, got {weight!r}")
-    return np.array(numbers, dtype=float)
+            raise ConfigError(f"weights: need numbers, got {shown(weight)}")
+    return np.array(list(weights), dtype=float)

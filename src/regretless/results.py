@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
-from regretless._internal.validate import is_number
+from regretless._internal.shown import shown
+from regretless._internal.validate import is_integer, is_number
 from regretless.errors import ConfigError, StorageError, UnknownTrialError
 from regretless.space import Scalar
 
@@ -106,24 +106,26 @@ class Decision:
         """
         names = cls.__dataclass_fields__
         reason = data.get("reason") if isinstance(data, Mapping) else None
-        if reason not in REASONS:
-            raise StorageError(f"decision: reason must be one of {REASONS}, got {reason!r}")
+        if not (isinstance(reason, str) and reason in REASONS):
+            raise StorageError(f"decision: reason must be one of {REASONS}, got {shown(reason)}")
         try:
             return cls(**{k: v for k, v in data.items() if k in names})
         except TypeError as error:
-            raise StorageError(f"decision: {error} in {dict(data)!r}") from None
+            raise StorageError(f"decision: {error} in {shown(dict(data))}") from None
 
 
 def checked_decision(decision: object) -> Decision:
     """The decision, after a check that a study can store it; ConfigError otherwise."""
     if not isinstance(decision, Decision):
-        raise ConfigError(f"decision: need a Decision, got {decision!r}")
-    if decision.reason not in REASONS:
-        raise ConfigError(f"decision: need one of {', '.join(REASONS)}, got {decision.reason!r}")
+        raise ConfigError(f"decision: need a Decision, got {shown(decision)}")
+    if not (isinstance(decision.reason, str) and decision.reason in REASONS):
+        raise ConfigError(
+            f"decision: need one of {', '.join(REASONS)}, got {shown(decision.reason)}"
+        )
     for name, value in decision.to_json().items():
         if not (isinstance(value, str) if name in ("reason", "policy") else _is_plain(value)):
-            shown = value if isinstance(value, float) else type(value).__name__
-            raise ConfigError(f"decision: {name} can't be stored, got {shown}")
+            got = value if isinstance(value, float) else type(value).__name__
+            raise ConfigError(f"decision: {name} can't be stored, got {got}")
     return decision
 
 
@@ -226,8 +228,8 @@ def number_of(trial: Trial | int) -> int:
         UnknownTrialError: it is neither of them.
     """
     number = trial.number if isinstance(trial, Trial) else trial
-    if isinstance(number, bool) or not isinstance(number, Integral):
-        raise UnknownTrialError(f"trial: need a Trial or its number, got {trial!r}")
+    if isinstance(number, bool) or not is_integer(number):
+        raise UnknownTrialError(f"trial: need a Trial or its number, got {shown(trial)}")
     return int(number)
 
 

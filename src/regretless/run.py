@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from regretless._internal.arrays import Array
-from regretless._internal.validate import is_number, whole
+from regretless._internal.shown import shown
+from regretless._internal.validate import is_iterable, is_number, whole
 from regretless.engine import Optimizer
 from regretless.errors import ConfigError, DataError
 from regretless.model import Model
@@ -208,15 +209,15 @@ def _run(
 ) -> Result:
     """Check what concerns the run itself, and run it here or on the executor."""
     if not callable(f):
-        raise ConfigError(f"f: need a function of a dict of parameters, got {f!r}")
+        raise ConfigError(f"f: need a function of a dict of parameters, got {shown(f)}")
     if workers is not None:
         workers = whole("workers", workers, least=1)
         if executor is None:
-            raise ConfigError(f"workers: need an executor to run on, got {workers} and none")
+            raise ConfigError(f"workers: need an executor to run on, got {shown(workers)} and none")
     if executor is not None and not callable(getattr(executor, "submit", None)):
-        raise ConfigError(f"executor: need one of concurrent.futures, got {executor!r}")
+        raise ConfigError(f"executor: need one of concurrent.futures, got {shown(executor)}")
     if f_star is not None and not is_number(f_star):
-        raise ConfigError(f"f_star: need a number, got {f_star!r}")
+        raise ConfigError(f"f_star: need a number, got {shown(f_star)}")
     after = _checked_callbacks(callbacks)
     line = _Progress(f_star)
     if progress:
@@ -230,9 +231,11 @@ def _run(
 
 
 def _checked_callbacks(callbacks: object) -> list[Callback]:
-    each: list[Any] = list(callbacks) if isinstance(callbacks, Iterable) else [callbacks]
-    if callable(callbacks) or not all(map(callable, each)):
-        raise ConfigError(f"callbacks: need a list of functions, got {callbacks!r}")
+    each: list[Any] = []
+    for callback in callbacks if is_iterable(callbacks) else [callbacks]:
+        if callable(callbacks) or not callable(callback):
+            raise ConfigError(f"callbacks: need a list of functions, got {shown(callbacks)}")
+        each.append(callback)
     return each
 
 

@@ -420,13 +420,16 @@ def serve(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Listen elsewhere although there are no tokens.")
     ] = False,
+    peer_connections: Annotated[
+        int, typer.Option(help="The most connections of one address; more behind a proxy.")
+    ] = 500,
 ) -> None:
     """Serve the studies of a storage over HTTP, with a live page, until Ctrl-C."""
     from regretless.service.app import serve as run
     from regretless.service.auth import Tokens
 
     tokens = Tokens() if token_file is None else Tokens.from_file(token_file)
-    run(storage, host, port, tokens, insecure)
+    run(storage, host, port, tokens, insecure, peer_connections)
 
 
 # --- small things ---------------------------------------------------------------------------------

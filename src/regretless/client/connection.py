@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from regretless import errors
 from regretless._internal.retry import Patience
+from regretless._internal.shown import shown
 from regretless._internal.validate import checked_key, is_number, without_numpy
 from regretless.errors import (
     ConfigError,
@@ -107,6 +108,7 @@ class Connection:
 
 def _checked_url(url: str) -> SplitResult:
     # urlsplit accepts more, but http.client would refuse it at each call or change it silently.
+    url = str.__str__(url) if isinstance(url, str) else url  # also of a subclass
     plain = isinstance(url, str) and url.isascii() and url.isprintable() and " " not in url
     try:
         parts = urlsplit(url if plain else "")
@@ -116,13 +118,13 @@ def _checked_url(url: str) -> SplitResult:
     except ValueError:  # the port is not a number
         pass
     encoded = "a path percent-encoded, a name in punycode"
-    raise ConfigError(f"url: need http://host:port in ASCII ({encoded}), got {url!r}")
+    raise ConfigError(f"url: need http://host:port in ASCII ({encoded}), got {shown(url)}")
 
 
 def _checked_seconds(name: str, value: float, least: float | None = None) -> float:
     if not (is_number(value) and (value > 0 if least is None else value >= least)):
         wanted = "positive" if least is None else f"at least {least:g}"
-        raise ConfigError(f"{name}: need seconds, {wanted} and finite, got {value!r}")
+        raise ConfigError(f"{name}: need seconds, {wanted} and finite, got {shown(value)}")
     return float(value)
 
 
@@ -141,7 +143,7 @@ def _written(body: object) -> str:
     try:
         return json.dumps(body, allow_nan=False, default=without_numpy)
     except (TypeError, ValueError) as error:
-        raise DataError(f"can't be written as JSON: {error}, in {body!r}") from None
+        raise DataError(f"can't be written as JSON: {error}, in {shown(body)}") from None
 
 
 def _read(response: http.client.HTTPResponse, text: bytes) -> Any:
@@ -153,7 +155,9 @@ def _read(response: http.client.HTTPResponse, text: bytes) -> Any:
     if response.status == http.HTTPStatus.NO_CONTENT:
         return None
     if 300 <= response.status < 400:
-        return {"detail": f"it has moved to {response.getheader('Location')!r}; use that address"}
+        return {
+            "detail": f"it has moved to {shown(response.getheader('Location'))}; use that address"
+        }
     try:
         return json.loads(text)
     except ValueError:

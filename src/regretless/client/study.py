@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import quote, urlencode
 from weakref import WeakValueDictionary
 
+from regretless._internal.shown import shown
 from regretless._internal.validate import (
+    MAX_SAFE,
     checked_result,
     checked_time,
     fits_a_path,
@@ -18,7 +20,7 @@ from regretless._internal.validate import (
     whole,
 )
 from regretless.client.connection import Connection
-from regretless.errors import ConfigError, SpaceError
+from regretless.errors import ConfigError, SpaceError, UnknownTrialError
 from regretless.results import Best, Decision, Row, Trial, number_of
 from regretless.space import Scalar, Space
 from regretless.studies import until_spent
@@ -108,7 +110,7 @@ class Client(Connection):
             SpaceError: the space is not valid.
         """
         if not isinstance(space, Space):
-            raise ConfigError(f"space: need a Space, got {space!r}")
+            raise ConfigError(f"space: need a Space, got {shown(space)}")
         settings = {"policy": policy, "direction": direction, "seed": seed, "n0": n0}
         given = {key: value for key, value in settings.items() if value is not None}
         new = {"name": name, "space": space.to_json(), "budget": budget, **given}
@@ -158,9 +160,9 @@ class RemoteStudy:
     def __init__(self, client: Client, name: str) -> None:
         """Use `Client.study` or `Client.create`."""
         if not isinstance(name, str) or not name:
-            raise ConfigError(f"name: need the name of a study, got {name!r}")
-        if not fits_a_path(name):
-            raise ConfigError(f"name: must fit between two slashes of a URL, got {name!r}")
+            raise ConfigError(f"name: need the name of a study, got {shown(name)}")
+        if not fits_a_path(name) or any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise ConfigError(f"name: must fit between two slashes of a URL, got {shown(name)}")
         self.name = name
         self._own: WeakValueDictionary[int, Trial] = WeakValueDictionary()  # by id
         self._client = client
@@ -200,7 +202,7 @@ class RemoteStudy:
         When the call returns, the result is on the disk of the service.
         """
         result = _result(value, sem, count, time) | self._asked(trial)
-        self._post(f"/trials/{number_of(trial)}/tell", result, key)
+        self._post(f"{_path_of(trial)}/tell", result, key)
 
     def observe(
         self,
@@ -221,7 +223,7 @@ class RemoteStudy:
 
     def abandon(self, trial: Trial | int, *, key: str | None = None) -> None:
         """Stop waiting for the result of a trial; see `Study.abandon`."""
-        self._post(f"/trials/{number_of(trial)}/abandon", self._asked(trial), key)
+        self._post(f"{_path_of(trial)}/abandon", self._asked(trial), key)
 
     def abandon_older_than(self, age: timedelta | float) -> list[Trial]:
         """Abandon the trials that have been pending for longer than `age`, and return them.
@@ -278,7 +280,8 @@ class RemoteStudy:
 
     def events(self, after: int = 0) -> list[RemoteEvent]:
         """The stored events after number `after`."""
-        found = self._pages("/events", after=after, last=lambda page, after: page[-1]["seq"])
+        first = whole("after", after, least=0, most=MAX_SAFE)
+        found = self._pages("/events", after=first, last=lambda page, after: page[-1]["seq"])
         return [
             RemoteEvent(**each | {"time": datetime.fromisoformat(each["time"])}) for each in found
         ]
@@ -329,9 +332,16 @@ def _result(value: float, sem: float | None, count: float, time: datetime | None
     return result if moment is None else result | {"time": moment.isoformat()}
 
 
+def _path_of(trial: Trial | int) -> str:
+    number = number_of(trial)
+    if not 0 <= number <= MAX_SAFE:
+        raise UnknownTrialError(f"trial {shown(number)} was never asked")
+    return f"/trials/{number}"
+
+
 def _params(params: object) -> dict[str, Any]:
     if not isinstance(params, Mapping):
-        raise SpaceError(f"params: must map names to values, got {params!r}")
+        raise SpaceError(f"params: must map names to values, got {shown(params)}")
     return {"params": dict(params)}
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from regretless._internal.arrays import Array
-from regretless._internal.validate import whole
+from regretless._internal.shown import shown
+from regretless._internal.validate import is_iterable, whole
 from regretless.defaults import StartRules
 from regretless.design import points as designs
 from regretless.errors import ConfigError, SpaceError
@@ -176,9 +177,9 @@ def checked_design(space: Space, design: object) -> str | list[dict[str, Scalar]
     """
     if isinstance(design, str) and design in DESIGNS:
         return design
-    if isinstance(design, str | Mapping) or not isinstance(design, Iterable):
+    if isinstance(design, str | Mapping) or not is_iterable(design):
         names = ", ".join(DESIGNS)
-        raise ConfigError(f"design: need {names} or a list of points, got {design!r}")
+        raise ConfigError(f"design: need {names} or a list of points, got {shown(design)}")
     try:
         return [space.validate(point) for point in design]
     except SpaceError as error:

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from regretless._internal.arrays import Array
+from regretless._internal.shown import shown
 from regretless._internal.validate import whole
 from regretless.errors import ConfigError
 from regretless.space import Space, product
@@ -73,7 +74,7 @@ def budget_levels(budget: int, dim: int, constant: float = 1.0) -> tuple[int, ..
     whole("budget", budget, least=1)
     whole("dim", dim, least=1)
     if not 0 < constant < math.inf:
-        raise ConfigError(f"constant: must be a positive number, got {constant!r}")
+        raise ConfigError(f"constant: must be a positive number, got {shown(constant)}")
     return (max(1, round(constant * budget ** (1 / (2 * dim)))),) * dim
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from regretless._internal.shown import shown
 from regretless._internal.validate import checked_result, time_from_iso, whole
 from regretless.errors import DataError, RegretlessError, StorageError
 from regretless.results import Decision, checked_decision
@@ -127,12 +128,14 @@ def read(kind: str, version: int, body: object) -> Event:
     """
     known = _KINDS.get(kind) if isinstance(kind, str) else None
     if known is None:
-        raise StorageError(f"event: unknown kind {kind!r} (version {version!r})")
+        raise StorageError(f"event: unknown kind {shown(kind)} (version {shown(version)})")
     if not isinstance(version, int) or version < 1:
-        raise StorageError(f"event {kind!r}: need a version of at least 1, got {version!r}")
+        raise StorageError(
+            f"event {shown(kind)}: need a version of at least 1, got {shown(version)}"
+        )
     if version > known.version:
         raise StorageError(
-            f"version {version} of {kind!r}; this release of regretless reads up to version "
+            f"version {version} of {shown(kind)}; this release of regretless reads up to version "
             f"{known.version}: upgrade it"
         )
     fields = _Fields(kind, version, body)
@@ -147,11 +150,11 @@ class _Fields:
     def __init__(self, kind: str, version: int, body: object, path: str = "") -> None:
         self.kind, self.version, self._path = kind, version, path
         if not isinstance(body, Mapping):
-            raise self.wrong(path or "body", f"need an object, got {body!r:.80}")
+            raise self.wrong(path or "body", f"need an object, got {shown(body)}")
         self.body = body
 
     def wrong(self, name: str, problem: str) -> StorageError:
-        return StorageError(f"event {self.kind!r}, version {self.version}: {name}: {problem}")
+        return StorageError(f"event {shown(self.kind)}, version {self.version}: {name}: {problem}")
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.body:
@@ -162,7 +165,7 @@ class _Fields:
         """The fields of an object that is itself a field."""
         found = self[name]
         if not isinstance(found, Mapping):
-            raise self.wrong(f"{self._path}{name}", f"need an object, got {found!r:.80}")
+            raise self.wrong(f"{self._path}{name}", f"need an object, got {shown(found)}")
         return _Fields(self.kind, self.version, found, f"{self._path}{name}.")
 
     def checked(self, name: str, check: Callable[[Any], Any]) -> Any:
@@ -200,7 +203,7 @@ def _read_created(fields: _Fields) -> Created:
 def _check_own_version(fields: _Fields, version: int) -> None:
     """Check the version in the body of settings, which are also stored without an event."""
     if fields["version"] != version:
-        raise fields.wrong("version", f"need {version}, got {fields['version']!r}")
+        raise fields.wrong("version", f"need {version}, got {shown(fields['version'])}")
 
 
 def _read_asked(fields: _Fields) -> Asked:
@@ -226,7 +229,7 @@ def _read_told(fields: _Fields) -> Told:
     number, outcomes = fields.whole("number", least=0), _read_outcomes(fields)
     key = fields.body.get("key")
     if not isinstance(key, str | None):
-        raise fields.wrong("key", f"need a text, got {key!r:.80}")
+        raise fields.wrong("key", f"need a text, got {shown(key)}")
     return Told(number, outcomes, fields.checked("time", time_from_iso), key)
 
 

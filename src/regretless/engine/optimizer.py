@@ -18,7 +18,8 @@ import numpy as np
 from regretless._internal.arrays import Array
 from regretless._internal.blas import one_thread
 from regretless._internal.locks import WithLock, in_turn
-from regretless._internal.validate import LEAST_SCALE, whole
+from regretless._internal.shown import shown
+from regretless._internal.validate import LEAST_SCALE, is_iterable, is_one_of, whole
 from regretless.defaults import defaults_of
 from regretless.design import Start, checked_design, checked_n0
 from regretless.engine import saved
@@ -103,13 +104,13 @@ class Optimizer(WithLock):
         defaults: int | None = None,
     ) -> None:
         if not isinstance(space, Space):
-            raise ConfigError(f"space: need a Space, got {space!r}")
+            raise ConfigError(f"space: need a Space, got {shown(space)}")
         self.space = space
         budget = whole("budget", budget, least=1, most=MAX_WHOLE)
         self.seed = whole("seed", seed, least=0, most=MAX_WHOLE)
         self.policy = make_policy(policy)
-        if direction not in ("maximize", "minimize"):
-            raise ConfigError(f"direction: need 'maximize' or 'minimize', got {direction!r}")
+        if not is_one_of(direction, ("maximize", "minimize")):
+            raise ConfigError(f"direction: need 'maximize' or 'minimize', got {shown(direction)}")
         self.direction = direction
         self.defaults = defaults_of(defaults)
         self.model = checked_model(
@@ -162,7 +163,7 @@ class Optimizer(WithLock):
             ConfigError: a setting is not valid.
         """
         if not isinstance(kernel, Kernel):
-            raise ConfigError(f"kernel: need a Kernel with its length-scales, got {kernel!r}")
+            raise ConfigError(f"kernel: need a Kernel with its length-scales, got {shown(kernel)}")
         least = omega_scale(B, R, delta)  # also for its checks
         policy = EIC(merge=False, omega_scale=least if c is None else c, delta=delta)
         model = Model.fixed(kernel, noise_ratio(whole("budget", budget, least=1)))
@@ -313,6 +314,8 @@ class Optimizer(WithLock):
         It raises the errors of `predict`.
         """
         situation = self._situation()
+        if isinstance(points, Mapping) or not is_iterable(points):
+            raise ConfigError(f"points: need a list of points, got {shown(points)}")
         rows = [self.space.encode(p) for p in points]
         return situation.landscape(np.array(rows).reshape(len(rows), self.space.dim))
 
@@ -395,7 +398,7 @@ class Optimizer(WithLock):
         try:
             return cls(**saved.arguments(spec, policy))
         except (KeyError, TypeError, AttributeError) as error:
-            raise StorageError(f"settings of an Optimizer: {error!r}") from None
+            raise StorageError(f"settings of an Optimizer: {shown(error)}") from None
 
     # -- events ------------------------------------------------------------------------------------
 
@@ -426,7 +429,7 @@ class Optimizer(WithLock):
         """
         fold = _FOLDS.get(type(event))
         if fold is None:
-            raise StorageError(f"event: need one that happens to an optimiser, got {event!r:.80}")
+            raise StorageError(f"event: need one that happens to an optimiser, got {shown(event)}")
         fold(self, event)
         self._log.append(event)
 
@@ -449,7 +452,7 @@ class Optimizer(WithLock):
         except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
             if isinstance(error, RegretlessError):
                 raise
-            raise StorageError(f"event 'asked': fit: {error!r} in {fit!r}") from None
+            raise StorageError(f"event 'asked': fit: {shown(error)} in {shown(fit)}") from None
 
     def _on_told(self, event: Told) -> None:
         record, outcome = self._records.fold_told(event)

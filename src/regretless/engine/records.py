@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from regretless._internal.arrays import Array
+from regretless._internal.shown import shown
 from regretless._internal.validate import checked_time, whole
 from regretless.design import Start
 from regretless.engine.events import (
@@ -146,7 +147,7 @@ class Records:
     def fold_asked(self, event: Asked) -> None:
         if event.number != len(self.trials):
             raise StorageError(
-                f"event 'asked': need number {len(self.trials)}, got {event.number!r}"
+                f"event 'asked': need number {len(self.trials)}, got {shown(event.number)}"
             )
         reason, params = event.decision.reason, self.space.validate(event.params)
         record = Record(
@@ -207,11 +208,13 @@ class Records:
         if type(number) is not int:
             number = number_of(trial)
         if not 0 <= number < len(self.trials):
-            raise UnknownTrialError(f"trial {number} was never asked ({len(self.trials)} were)")
+            raise UnknownTrialError(
+                f"trial {shown(number)} was never asked ({len(self.trials)} were)"
+            )
         record = self.trials[number]
         # The object that the caller got is accepted even if the caller changed its params.
         if isinstance(trial, Trial) and trial is not record.trial and trial.params != record.params:
-            asked = f"{record.params}, not {trial.params}"
+            asked = f"{record.params}, not {shown(trial.params)}"
             raise UnknownTrialError(f"trial {number} is of another optimiser: here it was {asked}")
         return record
 
@@ -259,9 +262,9 @@ class Records:
 def _objective(outcomes: Outcomes, error: type[RegretlessError]) -> Outcome:
     """The outcome to optimise.  There may be no other outcome."""
     if outcomes.keys() != {OBJECTIVE}:
-        names = ", ".join(map(repr, outcomes)) or "none"
+        names = ", ".join(map(shown, outcomes)) or "none"
         raise error(f"outcomes: need {OBJECTIVE!r} and no other, got {names}")
     told = outcomes[OBJECTIVE]
     if not isinstance(told, Outcome):
-        raise error(f"outcomes: need an Outcome as {OBJECTIVE!r}, got {told!r:.80}")
+        raise error(f"outcomes: need an Outcome as {OBJECTIVE!r}, got {shown(told)}")
     return told

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from regretless._internal.shown import shown
 from regretless._internal.validate import without_numpy
 from regretless.engine.events import Created, Event, read, write
 from regretless.errors import StorageError
@@ -37,9 +38,9 @@ def load(text: str) -> tuple[Created, list[Event]]:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StorageError(f"not the JSON of an Optimizer: {error}") from None
     if not (isinstance(events, list) and all(isinstance(event, dict) for event in events)):
-        raise StorageError(f"not the JSON of an Optimizer: events are {events!r:.80}")
+        raise StorageError(f"not the JSON of an Optimizer: events are {shown(events)}")
     if version not in (1, VERSION):
-        raise StorageError(f"version: need 1 or {VERSION}, got {version!r}")
+        raise StorageError(f"version: need 1 or {VERSION}, got {shown(version)}")
     first, *others = _version_1(data) if version == 1 else map(_read, events or [{}])
     if not isinstance(first, Created):
         raise StorageError("not the JSON of an Optimizer: its first event is not 'created'")

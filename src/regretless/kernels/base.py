@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from math import isfinite
+from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +21,8 @@ from numpy.random import Generator
 
 from regretless._internal.arrays import Array
 from regretless._internal.registry import register
+from regretless._internal.shown import shown
+from regretless._internal.validate import is_number
 from regretless.defaults import Prior, PriorRules
 from regretless.errors import ConfigError
 
@@ -87,7 +89,7 @@ class Kernel(ABC):
         own = {k: _read(v) for k, v in data.items()}
         name = own.pop("name", None)
         if name not in Kernel._types:
-            raise ConfigError(f"kernel: need one of {', '.join(Kernel._types)}, got {name!r}")
+            raise ConfigError(f"kernel: need one of {', '.join(Kernel._types)}, got {shown(name)}")
         return Kernel._types[name](**own)
 
     @property
@@ -176,8 +178,12 @@ def positive(name: str, values: Sequence[float]) -> tuple[float, ...]:
         >>> positive("weights", [1, 2])
         (1.0, 2.0)
     """
-    out = tuple(float(v) for v in values)
-    for v in out:
-        if not (isfinite(v) and v > 0):
-            raise ConfigError(f"{name}: need positive finite numbers, got {v!r}")
-    return out
+    if type(values) is tuple and all(type(v) is float and 0.0 < v < inf for v in values):
+        return values  # at once, because a fit makes many kernels
+    listed = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
+    if not (listed and getattr(values, "ndim", 1) == 1):
+        raise ConfigError(f"{name}: need a list of numbers, got {shown(values)}")
+    for v in values:
+        if not (is_number(v) and v > 0):
+            raise ConfigError(f"{name}: need positive finite numbers, got {shown(v)}")
+    return tuple(float(v) for v in values)

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.random import Generator
 
 from regretless._internal.arrays import Array
-from regretless._internal.validate import check_inside
+from regretless._internal.shown import shown
+from regretless._internal.validate import check_inside, is_integer
 from regretless.defaults import Prior, PriorRules
 from regretless.errors import ConfigError
 from regretless.kernels.base import Features, Kernel, Pullback, positive
@@ -70,6 +71,8 @@ class Radial(Kernel):
     def __post_init__(self) -> None:
         object.__setattr__(self, "lengthscales", positive("lengthscales", self.lengthscales))
         if self.columns is not None:
+            if not (isinstance(self.columns, tuple | list) and all(map(is_integer, self.columns))):
+                raise ConfigError(f"columns: need a list of numbers, got {shown(self.columns)}")
             object.__setattr__(self, "columns", tuple(self.columns))
             if len(self.columns) != len(self.lengthscales):
                 raise ConfigError(
@@ -240,7 +243,7 @@ class Matern(Radial, json="Matern"):
         positive("nu", [self.nu])
         # Above 20, Bessel functions overflow, and a plot can't tell the kernel from SE.
         if self.nu > 20:
-            raise ConfigError(f"nu: need at most 20 (use SE instead), got {self.nu!r}")
+            raise ConfigError(f"nu: need at most 20 (use SE instead), got {shown(self.nu)}")
 
     @property
     def _steep(self) -> bool:

@@ -284,7 +284,7 @@ class Belief:
         numbers += [number for hyper in hypers for number in (hyper.lam2, hyper.omega2)]
         if not (hypers and min(numbers) > 0 and 0 < at <= len(self.told)):
             raise StorageError(
-                f"event 'asked': invalid fit for {len(self.told)} results: {source!r}"
+                f"event 'asked': invalid fit for {len(self.told)} results: {source!r:.200}"
             )
         fitted = Fitted(hypers, scaling, at, points, bool(source["ok"]))
         return replace(self, fitted=fitted, source=source, posterior=None, included=0, surprise=0.0)
@@ -295,7 +295,9 @@ class Belief:
         drawn = source.get("ensemble")
         thetas = [source["theta"]] if drawn is None else [vector[:-2] for vector in drawn]
         if any(len(theta) != size for theta in thetas):
-            raise StorageError(f"event 'asked': fit of another kernel than the model's: {source!r}")
+            raise StorageError(
+                f"event 'asked': fit of another kernel than the model's: {source!r:.200}"
+            )
         if drawn is not None:
             return hypers_of(start, drawn)
         kernel = start.kernel.with_theta(np.array(source["theta"]))

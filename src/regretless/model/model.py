@@ -9,7 +9,14 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from regretless._internal.validate import check_amount, is_number, plain, with_plain_numbers
+from regretless._internal.shown import shown
+from regretless._internal.validate import (
+    check_amount,
+    is_number,
+    is_one_of,
+    plain,
+    with_plain_numbers,
+)
 from regretless.defaults import NEWEST, FitRules, Method, ModelRules, Prior
 from regretless.errors import ConfigError
 from regretless.kernels import NAMED, Kernel, Lifted, Product
@@ -69,15 +76,15 @@ class Model:
 
     def __post_init__(self) -> None:
         with_plain_numbers(self)
-        if not isinstance(self.kernel, Kernel) and self.kernel not in NAMED:
-            raise ConfigError(f"kernel: need one of {', '.join(NAMED)}, got {self.kernel!r}")
-        if self.mean not in ("constant", "zero"):
-            raise ConfigError(f"mean: need 'constant' or 'zero', got {self.mean!r}")
-        if self.method not in get_args(Method):
+        if not isinstance(self.kernel, Kernel) and not is_one_of(self.kernel, NAMED):
+            raise ConfigError(f"kernel: need one of {', '.join(NAMED)}, got {shown(self.kernel)}")
+        if not is_one_of(self.mean, ("constant", "zero")):
+            raise ConfigError(f"mean: need 'constant' or 'zero', got {shown(self.mean)}")
+        if not is_one_of(self.method, get_args(Method)):
             names = ", ".join(map(repr, get_args(Method)))
-            raise ConfigError(f"method: need one of {names}, got {self.method!r}")
-        if self.tail not in ("log", "linear"):
-            raise ConfigError(f"tail: need 'log' or 'linear', got {self.tail!r}")
+            raise ConfigError(f"method: need one of {names}, got {shown(self.method)}")
+        if not is_one_of(self.tail, ("log", "linear")):
+            raise ConfigError(f"tail: need 'log' or 'linear', got {shown(self.tail)}")
         check_amount("growth", self.growth)
         check_amount("lam2", self.lam2, positive=True)
         check_amount("omega2", self.omega2, positive=True)
@@ -88,7 +95,7 @@ class Model:
             numbers = isinstance(prior, tuple | list) and all(map(is_number, prior))
             if not (numbers and len(prior) == 2 and prior[1] > 0):
                 raise ConfigError(
-                    f"{name}: need (center, sd), sd > 0, of a logarithm, got {prior!r}"
+                    f"{name}: need (center, sd), sd > 0, of a logarithm, got {shown(prior)}"
                 )
             object.__setattr__(self, name, plain(tuple(prior)))
 
@@ -211,19 +218,19 @@ def checked_model(columns: Sequence[Parameter], model: object, rules: FitRules) 
         ConfigError: it is not a `Model`, or its kernel does not suit the columns.
     """
     if not isinstance(model, Model):
-        raise ConfigError(f"model: need a Model, got {model!r}")
+        raise ConfigError(f"model: need a Model, got {shown(model)}")
     kernel = model.start(columns, rules).kernel
     kernel = kernel.base if isinstance(kernel, Lifted) else kernel
     try:
         kernel.gram(np.full((1, len(columns)), 0.5))
     except IndexError:
         raise ConfigError(
-            f"model: {kernel!r} uses more columns than the space has ({len(columns)})"
+            f"model: {shown(kernel)} uses more columns than the space has ({len(columns)})"
         ) from None
     priors, parameters = kernel.priors(rules.priors), len(kernel.theta)
     if len(priors) != parameters or not all(isinstance(prior, Prior) for prior in priors):
         raise ConfigError(
-            f"model: {kernel!r} has {parameters} parameters and needs a Prior for each, got"
-            f" {priors!r}"
+            f"model: {shown(kernel)} has {parameters} parameters and needs a Prior for each, got"
+            f" {shown(priors)}"
         )
     return model

@@ -16,7 +16,13 @@ import numpy as np
 from numpy.random import Generator
 
 from regretless._internal.arrays import Array
-from regretless._internal.validate import check_flag, check_inside, with_plain_numbers
+from regretless._internal.shown import shown
+from regretless._internal.validate import (
+    check_flag,
+    check_inside,
+    is_one_of,
+    with_plain_numbers,
+)
 from regretless.defaults import Defaults
 from regretless.errors import ConfigError
 from regretless.horizon import Horizon
@@ -273,6 +279,6 @@ def incumbent_value(inputs: PolicyInput, kind: IncumbentKind, beta: float = 0.9)
 
 def check_incumbent(kind: str, beta: float) -> None:
     """Raise ConfigError unless both are valid arguments of `incumbent_value`."""
-    if kind not in INCUMBENTS:
-        raise ConfigError(f"incumbent: need one of {', '.join(INCUMBENTS)}, got {kind!r}")
+    if not is_one_of(kind, INCUMBENTS):
+        raise ConfigError(f"incumbent: need one of {', '.join(INCUMBENTS)}, got {shown(kind)}")
     check_inside("beta", beta, "a quantile level")

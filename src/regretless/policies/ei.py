@@ -9,12 +9,14 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from regretless._internal.arrays import Array
+from regretless._internal.shown import shown
 from regretless._internal.validate import (
     check_amount,
     check_flag,
     check_inside,
     check_share,
     is_number,
+    is_one_of,
     plain,
 )
 from regretless.errors import ConfigError
@@ -122,7 +124,7 @@ class EIC(EI):
         if not isinstance(self.gamma, tuple | list) or not all(
             is_number(gamma) and gamma >= 0 for gamma in self.gamma
         ):
-            raise ConfigError(f"gamma: need a list of numbers >= 0, got {self.gamma!r}")
+            raise ConfigError(f"gamma: need a list of numbers >= 0, got {shown(self.gamma)}")
         if self.gamma and self.omega_scale is None:
             raise ConfigError("gamma: needs omega_scale, which was not given")
         object.__setattr__(self, "gamma", plain(tuple(self.gamma)))  # JSON has lists, not tuples
@@ -172,8 +174,8 @@ class AEI(EI):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.factor not in ("printed", "huang"):
-            raise ConfigError(f"factor: need 'printed' or 'huang', got {self.factor!r}")
+        if not is_one_of(self.factor, ("printed", "huang")):
+            raise ConfigError(f"factor: need 'printed' or 'huang', got {shown(self.factor)}")
 
     def score(self, inputs: PolicyInput) -> Score:
         xi, noise = self.xi(inputs), inputs.posterior.noise_sd

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from regretless._internal.shown import shown
 from regretless.errors import ConfigError
 from regretless.policies.base import Policy
 from regretless.policies.ei import AEI, EI, EIC, EINguyen
@@ -58,7 +59,7 @@ def make_policy(policy: str | Policy | dict[str, Any]) -> Policy:
     options = dict(policy) if isinstance(policy, dict) else {"name": policy}
     name = options.pop("name", None)
     if not isinstance(name, str) or name not in POLICIES:
-        raise ConfigError(f"policy: need one of {', '.join(POLICIES)}, got {name!r}")
+        raise ConfigError(f"policy: need one of {', '.join(POLICIES)}, got {shown(name)}")
     try:
         return POLICIES[name](**options)
     except TypeError as error:

@@ -46,7 +46,7 @@ class GPTS(Policy):
         if isinstance(self.scale, str):
             if self.scale != "chowdhury-gopalan":
                 raise ConfigError(
-                    f"scale: need a number or 'chowdhury-gopalan', got {self.scale!r}"
+                    f"scale: need a number or 'chowdhury-gopalan', got {self.scale!r:.200}"
                 )
         elif self.scale is not None:
             check_amount("scale", self.scale, positive=True)

@@ -50,7 +50,7 @@ class GPUCB(Policy):
         if isinstance(self.beta, str):
             if self.beta not in named:
                 raise ConfigError(
-                    f"beta: need a number or one of {', '.join(named)}, got {self.beta!r}"
+                    f"beta: need a number or one of {', '.join(named)}, got {self.beta!r:.200}"
                 )
         else:
             check_amount("beta", self.beta)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import regretless
+from regretless._internal.validate import whole
 from regretless.errors import ConfigError, CorruptJournalError, MissingExtraError
 
 try:
@@ -19,6 +21,16 @@ try:
     from starlette.responses import FileResponse, HTMLResponse, Response
 
     from regretless.service import api, problems, reference
+    from regretless.service.connections import (
+        ACCEPTED_AT_ONCE,
+        MOST_OF_ONE,
+        QUEUE,
+        Connection,
+        Crowd,
+        Listening,
+        Sparing,
+        most_connections,
+    )
     from regretless.service.guard import Guard
     from regretless.service.metrics import Measured, Metrics
     from regretless.service.open_studies import OpenStudies
@@ -31,8 +43,14 @@ from regretless.service.auth import Tokens, is_loopback
 from regretless.studies.journal import Journal
 
 STATIC = Path(__file__).parent / "static"
-MOST_CONNECTIONS = 2000  # at a time; more are answered with 503
 GRACE_SECONDS = 10  # for requests under way when the service is stopped
+# Whoever floods the service must not fill the disk with its log.
+SPARED_LOGGERS = (
+    "uvicorn.error",
+    "asyncio",
+    "regretless.service.connections",
+    "regretless.service.open_studies",
+)
 
 
 def create_app(
@@ -88,7 +106,14 @@ def create_app(
     return app
 
 
-def serve(storage: str, host: str, port: int, tokens: Tokens, insecure: bool) -> None:
+def serve(
+    storage: str,
+    host: str,
+    port: int,
+    tokens: Tokens,
+    insecure: bool,
+    peer_connections: int = MOST_OF_ONE,
+) -> None:
     """Run the service until Ctrl-C or SIGTERM.
 
     Args:
@@ -97,12 +122,14 @@ def serve(storage: str, host: str, port: int, tokens: Tokens, insecure: bool) ->
         port: the port to listen at; 0 takes a free one.  The address is printed.
         tokens: who may read and who may write.
         insecure: whether to serve without tokens, although other machines can reach `host`.
+        peer_connections: how many connections one address may have at a time.
 
     Raises:
         ConfigError: other machines can reach `host`, and there are neither tokens nor `insecure`;
-            or the address is taken or does not exist.
+            or the address is taken or does not exist; or `peer_connections` is less than 1.
         StorageError: the storage cannot be opened.
     """
+    whole("peer_connections", peer_connections, least=1)
     if not (tokens or insecure or is_loopback(host)):
         raise ConfigError(
             f"host: without tokens everybody who reaches {host!r} could change everything;"
@@ -110,16 +137,20 @@ def serve(storage: str, host: str, port: int, tokens: Tokens, insecure: bool) ->
         )
     with _bound(host, port) as listening:
         app = create_app(storage, tokens=tokens, host=host)
+        crowd = Crowd(most_connections(), peer_connections)
         config = uvicorn.Config(
             app,
+            http=type("OurConnection", (Connection,), {"crowd": crowd}),
+            backlog=ACCEPTED_AT_ONCE,
             log_level="warning",
             access_log=False,
             server_header=False,
             proxy_headers=False,
             ws="none",
-            limit_concurrency=MOST_CONNECTIONS,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
+        for name in SPARED_LOGGERS:
+            logging.getLogger(name).addFilter(Sparing())
         # Flushed, because the program that started the service may wait for this line in a pipe.
         print(f"serving {app.state.studies.journal.label} at {_address(listening)}", flush=True)
         uvicorn.Server(config).run(sockets=[listening])
@@ -128,7 +159,8 @@ def serve(storage: str, host: str, port: int, tokens: Tokens, insecure: bool) ->
 def _bound(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=1024)
+        plain = socket.create_server((host, port), family=family, backlog=QUEUE)
+        return Listening(plain.family, plain.type, plain.proto, plain.detach())
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"can't listen at {host!r}, port {port}: {reason}") from None

@@ -7,6 +7,10 @@ its own number of threads, so that none can use up the threads of another:
 - asks, which compute; those of one study wait for each other, without holding a thread;
 - reads: reports and data of the page, computed once for each state of a study;
 - the opening of studies, which reads all of their events.
+
+A database that does not answer must not use up the threads.  One study has at most two of those for
+verbs.  While the database is silent, half of each kind go on trying, and other requests are refused
+at once.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
-from regretless.errors import RegretlessError, UnknownStudyError
+from regretless.errors import RegretlessError, StorageError, UnknownStudyError
 from regretless.results import Trial
 from regretless.service.problems import BUG
 from regretless.service.schema import Summary
@@ -29,6 +33,9 @@ from regretless.studies.study import Snapshot, Study
 
 # The journal has 15 connections; an ask on PostgreSQL holds one while it computes.
 VERBS, ASKS, READS, OPENS = 8, 2, 2, 1
+VERBS_OF_ONE = 2  # of one study: they take turns, so more threads would only wait
+STALL_SECONDS = 5.0  # after so long without an answer, the database counts as silent
+READY_SECONDS = 3.0  # for the answer of the readiness check
 MOST_OPEN = 256  # studies; an idle one takes a few MB, and a fraction of a second to open again
 
 _log = logging.getLogger(__name__)
@@ -40,10 +47,25 @@ T = TypeVar("T")
 class Threads:
     """Limits on the number of threads for each kind of work."""
 
-    def __init__(self) -> None:
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
         self.verbs, self.asks = CapacityLimiter(VERBS), CapacityLimiter(ASKS)
         self.reads, self.opens = CapacityLimiter(READS), CapacityLimiter(OPENS)
+        self.ready = CapacityLimiter(1)
         self.asking = 0  # asks under way or waiting
+
+    async def run(
+        self, threads: CapacityLimiter, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Do the work in one of the threads.
+
+        Raises:
+            StorageError: the database is silent, and enough threads are waiting for it.
+        """
+        many = 2 * threads.borrowed_tokens >= threads.total_tokens
+        if many and self._journal.stalled > STALL_SECONDS:
+            raise StorageError(f"{self._journal.label}: the database does not answer")
+        return await to_thread.run_sync(partial(work, *args, **kwargs), limiter=threads)
 
 
 class OpenStudy:
@@ -52,6 +74,7 @@ class OpenStudy:
     def __init__(self, study: Study, threads: Threads) -> None:
         self.study = study
         self._threads = threads
+        self._doing = asyncio.Semaphore(VERBS_OF_ONE)
         self._asking = asyncio.Lock()  # first come, first served
         self._reading: defaultdict[object, asyncio.Lock] = defaultdict(asyncio.Lock)
         # By question: the number of the last event that the answer knows, and the answer.
@@ -59,14 +82,15 @@ class OpenStudy:
 
     async def do(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a verb that takes milliseconds."""
-        return await _in_thread(self._threads.verbs, verb, *args, **kwargs)
+        async with self._doing:
+            return await self._threads.run(self._threads.verbs, verb, *args, **kwargs)
 
     async def ask(self, n: int, *, key: str | None, within_budget: bool) -> list[Trial]:
         """`Study.ask`, after the asks of this study that came before."""
         self._threads.asking += 1
         try:
             async with self._asking:
-                return await _in_thread(
+                return await self._threads.run(
                     self._threads.asks,
                     lambda: self.study.ask(n, key=key, within_budget=within_budget),
                 )
@@ -76,7 +100,7 @@ class OpenStudy:
     async def read(self, question: Callable[[Snapshot], T]) -> T:
         """What `question` returns for the study as it is now, computed once for each state."""
         async with self._reading[question]:
-            return await _in_thread(self._threads.reads, self._answer, question)
+            return await self._threads.run(self._threads.reads, self._answer, question)
 
     def _answer(self, question: Callable[[Snapshot], T]) -> T:
         known: tuple[int, T] | None = self._answers.get(question)
@@ -92,8 +116,9 @@ class OpenStudies:
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
-        self._threads = Threads()
+        self._threads = Threads(journal)
         self._open: OrderedDict[str, asyncio.Future[OpenStudy]] = OrderedDict()
+        self._checking: asyncio.Future[int] | None = None  # for `ready`
         self._listing = asyncio.Lock()
         self._summaries: dict[str, Summary] = {}
 
@@ -103,7 +128,7 @@ class OpenStudies:
         return self._threads.asking
 
     async def do(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await _in_thread(self._threads.verbs, verb, *args, **kwargs)
+        return await self._threads.run(self._threads.verbs, verb, *args, **kwargs)
 
     async def study(self, name: str) -> OpenStudy:
         """The study of this name.  Requests that come at the same time share one opening."""
@@ -119,8 +144,25 @@ class OpenStudies:
     async def create(self, name: str, settings: dict[str, Any]) -> bool:
         """Create the study, or check that it has these settings; True if it was created now."""
         new = not await self.do(self.journal.last_seq, name)
-        await _in_thread(self._threads.opens, Study.open, self.journal, name, **settings)
+        await self._threads.run(self._threads.opens, Study.open, self.journal, name, **settings)
         return new
+
+    async def ready(self) -> bool:
+        """Whether the database answers soon.
+
+        The check has a thread of its own, which requests that come together share.
+        """
+        if self._checking is None or self._checking.done():
+            look = to_thread.run_sync(self.journal.last_seq, "ready?", limiter=self._threads.ready)
+            self._checking = asyncio.ensure_future(look)
+        checking = self._checking
+        await asyncio.wait({checking}, timeout=READY_SECONDS)
+        if not checking.done():
+            return False
+        failed = checking.exception()
+        if failed is not None and not isinstance(failed, StorageError):
+            raise failed
+        return failed is None
 
     def forget(self, name: str) -> None:
         """Open the study again when it is used next."""
@@ -129,7 +171,7 @@ class OpenStudies:
     async def summaries(self) -> list[Summary]:
         """One line about each study, by name."""
         async with self._listing:
-            infos = await _in_thread(self._threads.reads, self.journal.studies)
+            infos = await self._threads.run(self._threads.reads, self.journal.studies)
             lines = {info.name: await self._summary(info) for info in infos}
             self._summaries = lines
             return list(lines.values())
@@ -157,11 +199,5 @@ class OpenStudies:
         # Not left to `Study.open`, whose message lists the names of all studies.
         if not await self.do(self.journal.last_seq, name):
             raise UnknownStudyError(f"there is no study {name!r}")
-        study = await _in_thread(self._threads.opens, Study.open, self.journal, name)
+        study = await self._threads.run(self._threads.opens, Study.open, self.journal, name)
         return OpenStudy(study, self._threads)
-
-
-async def _in_thread(
-    threads: CapacityLimiter, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
-) -> T:
-    return await to_thread.run_sync(partial(work, *args, **kwargs), limiter=threads)

@@ -7,16 +7,19 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 
+from regretless._internal.shown import shown
+from regretless._internal.validate import is_integer
 from regretless.errors import SpaceError
 from regretless.kernels import Hamming, Kernel
-from regretless.space.checks import is_real, quoted, set_fields, widened
+from regretless.space.checks import has_surrogates, is_real, quoted, set_fields, widened
 from regretless.space.parameter import Parameter, Scalar
 from regretless.space.scales import Bins, Levels, Ranks
+
+MOST_VALUES = 100_000  # of one parameter
 
 
 class _Listed(Parameter):
@@ -33,7 +36,9 @@ class _Listed(Parameter):
     def validate(self, value: object, name: str = "value") -> Scalar:
         rank = self._ranks.get(_key(_native(value))) if _is_scalar(value) else None
         if rank is None:
-            raise SpaceError(f"{name}: must be one of {_shortened(self._items)}, got {value!r}")
+            raise SpaceError(
+                f"{name}: must be one of {_shortened(self._items)}, got {shown(value)}"
+            )
         return self._items[rank]
 
     def _value(self, k: int) -> Scalar:
@@ -120,22 +125,35 @@ class Ordinal(_Listed, json="ordinal"):
 
 
 def _is_scalar(value: object) -> bool:
-    return value is None or isinstance(value, str | np.bool_ | Integral | float | np.floating)
+    return (
+        value is None
+        or isinstance(value, str | np.bool_ | float | np.floating)
+        or (is_integer(value))
+    )
 
 
 def _distinct(owner: str, field: str, values: object) -> tuple[Scalar, ...]:
     # Reject sets, which have no stable order, and strings, which would be lists of letters.
-    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
-        raise SpaceError(f"{owner}: {field} must be a non-empty list, got {values!r}")
+    if (
+        isinstance(values, str)
+        or not isinstance(values, Sequence | np.ndarray)
+        or getattr(values, "ndim", 1) == 0
+        or not len(values)
+    ):
+        raise SpaceError(f"{owner}: {field} must be a non-empty list, got {shown(values)}")
+    if len(values) > MOST_VALUES:
+        raise SpaceError(f"{owner}: need at most {MOST_VALUES} {field}, got {len(values)}")
     for value in map(widened, values):
         if not _is_scalar(value) or (is_real(value) and not abs(value) <= sys.float_info.max):
             kinds = "a string, a finite number, a bool or None"
-            raise SpaceError(f"{owner}: each of {field} must be {kinds}, got {value!r}")
-        if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise SpaceError(f"{owner}: {value!r} of {field} is no valid text (a lone surrogate)")
+            raise SpaceError(f"{owner}: each of {field} must be {kinds}, got {shown(value)}")
+        if isinstance(value, str) and has_surrogates(value):
+            raise SpaceError(
+                f"{owner}: {shown(value)} of {field} is no valid text (a lone surrogate)"
+            )
     natives = tuple(_native(value) for value in values)
     if len({_key(v) for v in natives}) < len(natives):
-        raise SpaceError(f"{owner}: {field} must be distinct, got {list(natives)!r}")
+        raise SpaceError(f"{owner}: {field} must be distinct, got {shown(list(natives))}")
     return natives
 
 
@@ -145,7 +163,7 @@ def _native(value: Any) -> Scalar:
         return None if value is None else bool(value)
     if isinstance(value, str):
         return str.__str__(value)
-    return int(value) if isinstance(value, Integral) else float(value)
+    return int(value) if is_integer(value) else float(value)
 
 
 def _key(value: Scalar) -> tuple[bool, Scalar]:

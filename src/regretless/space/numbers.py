@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from regretless._internal.shown import shown
 from regretless._internal.validate import check_flag
 from regretless.errors import SpaceError
 from regretless.space.checks import (
@@ -100,7 +101,7 @@ class Float(Parameter, json="float"):
         number = widened(value)
         if not (is_real(number) and self._contains(number, rounding(value))):
             within = f"[{self.low!r}, {self.high!r}]"
-            raise SpaceError(f"{name}: must be a number in {within}, got {value!r}")
+            raise SpaceError(f"{name}: must be a number in {within}, got {shown(value)}")
         inside = min(max(float(number), self.low), self.high)
         return inside if self.step is None else self._value(self._index(inside))
 
@@ -153,11 +154,11 @@ class Int(Parameter, json="int"):
         check_flag("Int: log", self.log, SpaceError)
         set_fields(self, low=low, high=high)
         if not low <= high:
-            raise SpaceError(f"Int: need low <= high, got low={low}, high={high}")
+            raise SpaceError(f"Int: need low <= high, got low={shown(low)}, high={shown(high)}")
         if self.log and low < 1:
-            raise SpaceError(f"Int: log=True needs low >= 1, got low={low}")
+            raise SpaceError(f"Int: log=True needs low >= 1, got low={shown(low)}")
         if self.log and high > MAX_LOG_INT:
-            raise SpaceError(f"Int: log=True needs high <= {MAX_LOG_INT}, got high={high}")
+            raise SpaceError(f"Int: log=True needs high <= {MAX_LOG_INT}, got high={shown(high)}")
         check_count("Int", high - low + 1)
 
     @cached_property
@@ -168,7 +169,7 @@ class Int(Parameter, json="int"):
     def validate(self, value: object, name: str = "value") -> int:
         number = whole(name, "", value)
         if not self.low <= number <= self.high:
-            raise SpaceError(f"{name}: must be in [{self.low}, {self.high}], got {value!r}")
+            raise SpaceError(f"{name}: must be in [{self.low}, {self.high}], got {shown(value)}")
         return number
 
     def _value(self, k: int) -> int:

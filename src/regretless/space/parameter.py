@@ -16,9 +16,10 @@ import numpy as np
 
 from regretless._internal.arrays import Array
 from regretless._internal.registry import register
+from regretless._internal.shown import shown
 from regretless.errors import SpaceError
 from regretless.kernels import Kernel
-from regretless.space.checks import quoted
+from regretless.space.checks import check_name, quoted
 from regretless.space.scales import Levels, Line
 
 Scalar: TypeAlias = str | int | float | bool | None
@@ -165,17 +166,18 @@ class Parameter(ABC):
 def parameter_from_json(entry: object) -> tuple[str, Parameter]:
     """The name and the parameter from one entry of a space's JSON."""
     if not (isinstance(entry, Mapping) and isinstance(entry.get("name"), str)):
-        raise SpaceError(f"Space: a parameter must have a name, got {entry!r}")
-    name, type_name = entry["name"], str(entry.get("type"))
+        raise SpaceError(f"Space: a parameter must have a name, got {shown(entry)}")
+    name, type_name = entry["name"], entry.get("type")
+    check_name(name)
     types = Parameter._types
-    if type_name not in types:
-        raise SpaceError(f"{name}: type must be one of {quoted(types)}, got {type_name!r}")
+    if not (isinstance(type_name, str) and type_name in types):
+        raise SpaceError(f"{name}: type must be one of {quoted(types)}, got {shown(type_name)}")
     given = {k: v for k, v in entry.items() if k not in ("name", "type")}
     known = _arguments(types[type_name])
     if unknown := [k for k in given if k not in known]:
         raise SpaceError(f"{name}: a {type_name} has no {quoted(unknown)}")
     if missing := [k for k, needed in known.items() if needed and k not in given]:
-        raise SpaceError(f"{name}: a {type_name} needs {quoted(missing)}, got {dict(entry)!r}")
+        raise SpaceError(f"{name}: a {type_name} needs {quoted(missing)}, got {shown(dict(entry))}")
     try:
         return name, types[type_name](**given)
     except SpaceError as error:

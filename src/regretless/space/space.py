@@ -21,8 +21,10 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
+from regretless._internal.shown import shown
+from regretless._internal.validate import is_real
 from regretless.errors import SpaceError
-from regretless.space.checks import quoted
+from regretless.space.checks import check_name, quoted
 from regretless.space.lists import Categorical, Ordinal
 from regretless.space.numbers import Float, Int
 from regretless.space.parameter import Parameter, Scalar, parameter_from_json
@@ -56,13 +58,14 @@ class Space:
 
     def __init__(self, parameters: Mapping[str, Parameter]) -> None:
         if not isinstance(parameters, Mapping) or not parameters:
-            raise SpaceError(f"Space: need a mapping of names to parameters, got {parameters!r}")
+            raise SpaceError(
+                f"Space: need a mapping of names to parameters, got {shown(parameters)}"
+            )
         for name, parameter in parameters.items():
-            if not (isinstance(name, str) and name):
-                raise SpaceError(f"Space: a name must be a non-empty string, got {name!r}")
+            check_name(name)
             if not isinstance(parameter, Parameter):
                 kinds = "Float, Int, Categorical or Ordinal"
-                raise SpaceError(f"{name}: must be a {kinds}, got {parameter!r}")
+                raise SpaceError(f"{name}: must be a {kinds}, got {shown(parameter)}")
         object.__setattr__(self, "names", tuple(parameters))
         object.__setattr__(self, "_columns", tuple(parameters.values()))
 
@@ -137,14 +140,17 @@ class Space:
             {'visits': 3}
         """
         if not isinstance(params, Mapping):
-            raise SpaceError(f"params: must map names to values, got {params!r}")
+            raise SpaceError(f"params: must map names to values, got {shown(params)}")
+        params = dict(params)
         active = self._active(params)
         if missing := [name for name in active if name not in params]:
-            raise SpaceError(f"params: no value for {quoted(missing)}, got {dict(params)!r}")
+            raise SpaceError(f"params: no value for {quoted(missing)}, got {shown(dict(params))}")
         if unknown := [name for name in params if name not in self.names]:
             raise SpaceError(f"params: unknown {quoted(unknown)}; known: {quoted(self.names)}")
         if idle := [name for name in params if name not in active]:
-            raise SpaceError(f"params: {quoted(idle)} is not active here, got {dict(params)!r}")
+            raise SpaceError(
+                f"params: {quoted(idle)} is not active here, got {shown(dict(params))}"
+            )
         return {name: p.validate(params[name], name) for name, p in active.items()}
 
     def encode(self, params: Mapping[str, object]) -> Array:
@@ -272,7 +278,7 @@ class Space:
         """
         entries = data.get("parameters") if isinstance(data, Mapping) else None
         if not isinstance(entries, list):
-            raise SpaceError(f"Space: need a list under 'parameters', got {data!r}")
+            raise SpaceError(f"Space: need a list under 'parameters', got {shown(data)}")
         pairs = [parameter_from_json(entry) for entry in entries]
         if len({name for name, _ in pairs}) < len(pairs):
             raise SpaceError(f"Space: names must be distinct, got {quoted(n for n, _ in pairs)}")
@@ -301,12 +307,12 @@ class Space:
         return active
 
     def _rows(self, x: npt.ArrayLike, name: str, ndim: int) -> Array:
-        rows = np.asarray(x, dtype=np.float64)
+        rows = _floats(x, name)
         if rows.ndim != ndim or rows.shape[-1] != self.dim:
             shape = f"(q, {self.dim})" if ndim == 2 else f"({self.dim},)"
             raise SpaceError(f"{name}: need the shape {shape}, got {rows.shape}")
         if np.isnan(rows).any():
-            raise SpaceError(f"{name}: an encoded point cannot hold NaN, got {rows!r}")
+            raise SpaceError(f"{name}: an encoded point cannot hold NaN, got {shown(rows)}")
         return rows
 
     def _map(self, rule: Callable[[Levels], Callable[[Array], Array]], rows: Array) -> Array:
@@ -342,6 +348,33 @@ class Space:
     def _discrete(self) -> list[tuple[int, Levels]]:
         scales = enumerate(p.scale for p in self._columns)
         return [(j, scale) for j, scale in scales if isinstance(scale, Levels)]
+
+
+def _floats(x: npt.ArrayLike, name: str) -> Array:
+    """The numbers as an array of doubles; SpaceError if some are none, such as complex numbers."""
+    if type(x) is np.ndarray and x.dtype == np.float64:
+        return x
+    try:
+        if hasattr(x, "__array__") or _is_listed(x):
+            given = np.asarray(x)
+            real = given.dtype.kind in "biuf" or (given.dtype.kind == "O" and _all_real(given))
+            if real and not np.any(getattr(x, "mask", False)):
+                with np.errstate(over="ignore"):
+                    return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        pass  # lists of different lengths, or integers that are too large
+    raise SpaceError(f"{name}: need numbers, got {shown(x)}")
+
+
+def _is_listed(x: object, levels: int = 2) -> bool:
+    """Whether these are lists of numbers or arrays; numpy would also read a `range`, or text."""
+    if not isinstance(x, list | tuple):
+        return is_real(x) or type(x) is np.ndarray
+    return levels > 0 and all(_is_listed(each, levels - 1) for each in x)
+
+
+def _all_real(values: npt.NDArray[Any]) -> bool:
+    return all(is_real(value) for value in values.flat)
 
 
 def product(columns: Sequence[Array]) -> Array:

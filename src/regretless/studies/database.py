@@ -45,6 +45,10 @@ class Backend(Protocol):
 
     label: str
 
+    @property
+    def silent(self) -> bool:
+        """Whether a call got no answer a moment ago.  Other calls then fail at once."""
+
     def prepare(self, create: bool) -> None:
         """Check the file or server before the first connection."""
 

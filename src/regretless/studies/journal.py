@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import uuid
 import weakref
 from collections.abc import Callable, Sequence
@@ -103,6 +104,8 @@ class Journal:
         self._read_only = read_only
         self._engine = backend.engine(read_only)
         self._closed = False
+        self._begun: dict[object, float] = {}  # when each transaction under way began
+        self._ended = 0.0  # when the last one ended
         _journals.add(self)
 
     @classmethod
@@ -149,6 +152,12 @@ class Journal:
 
     def __repr__(self) -> str:
         return f"Journal({self.label!r})"
+
+    @property
+    def stalled(self) -> float:
+        """For how many seconds the database has ended no transaction although one is under way."""
+        begun = list(self._begun.values())
+        return time.monotonic() - max(self._ended, min(begun)) if begun else 0.0
 
     @property
     def label(self) -> str:
@@ -275,18 +284,27 @@ class Journal:
         """Do `work` in a transaction, again if a pooled connection has died or all were busy."""
         if self._closed:
             raise StorageError(f"{self.label}: the journal is closed")
+        if self._backend.silent:
+            raise StorageError(f"{self.label}: the server did not answer a moment ago")
         patience = Patience(first=0.04, factor=4.0, tries=ATTEMPTS - 1)
-        while True:
-            try:
-                with self._engine.connect() as conn:
-                    result = work(conn)
-                    conn.commit()
-                    return result
-            except PoolTimeoutError as error:
-                raise StorageError(f"{self.label}: too many threads at once: {error}") from error
-            except DBAPIError as error:
-                if not (self._backend.is_transient(error) and patience.pause()):
-                    raise self._backend.explain(error) from error
+        this = object()
+        self._begun[this] = time.monotonic()
+        try:
+            while True:
+                try:
+                    with self._engine.connect() as conn:
+                        result = work(conn)
+                        conn.commit()
+                        return result
+                except DBAPIError as error:
+                    again = self._backend.is_transient(error) and not self._backend.silent
+                    if not (again and patience.pause()):
+                        raise self._backend.explain(error) from error
+        except PoolTimeoutError as error:
+            raise StorageError(f"{self.label}: too many threads at once: {error}") from error
+        finally:
+            del self._begun[this]
+            self._ended = time.monotonic()
 
     def _recognise(self, conn: sa.Connection, create: bool) -> None:
         """Check that the table is a journal that we can read; make it where there is none."""

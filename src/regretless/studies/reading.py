@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from regretless._internal.shown import shown
 from regretless._internal.validate import whole
 from regretless.engine import Direction, Optimizer
 from regretless.errors import ConfigError
@@ -118,10 +119,11 @@ class Reading(ABC):
         """
         with self._lock:
             last = self._refreshed().last.seq
-            if whole("after", after, least=0) > last:
-                raise ConfigError(f"after: the last event is {last}, got {after}")
-            most = None if limit is None else whole("limit", limit, least=1)
-            return self._journal.read(self.name, after, most)
+            first = whole("after", after, least=0)
+            if first > last:
+                raise ConfigError(f"after: the last event is {last}, got {shown(after)}")
+            most = None if limit is None else min(whole("limit", limit, least=1), last)
+            return self._journal.read(self.name, first, most)
 
     def snapshot(self) -> Snapshot:
         """A copy of the state at this moment, for several questions about the same state."""

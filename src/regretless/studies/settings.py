@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from regretless._internal.shown import shown
 from regretless._internal.validate import without_numpy
 from regretless.engine import Created, Optimizer
 from regretless.errors import ConfigError
@@ -28,8 +29,8 @@ def policy_of_ones_own(study: str, created: Created, given: object) -> Policy | 
         return None
     if not isinstance(given, Policy):
         raise ConfigError(
-            f"study {study!r} was created with a policy of your own,"
-            f" {stored.get('name')!r}: hand an instance of it to open"
+            f"study {shown(study)} was created with a policy of your own,"
+            f" {shown(stored.get('name'))}: hand an instance of it to open"
         )
     return given
 
@@ -52,7 +53,7 @@ def differences(created: Created, optimizer: Optimizer, given: Mapping[str, Any]
         if key == "space":
             out += _space_differences(there[key], here[key])
         elif key != "budget":
-            out.append(f"{key}: {there[key]!r} there, {here[key]!r} here")
+            out.append(f"{key}: {shown(there[key])} there, {shown(here[key])} here")
         elif here[key] != optimizer.budget:
             out.append(f"budget: {optimizer.budget} there, {here[key]} here (see extend)")
     return out
@@ -74,14 +75,14 @@ def _kinds(value: object) -> object:
 
 def _space_differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
     old, new = ({p["name"]: p for p in space["parameters"]} for space in (there, here))
-    out = [f"space: {name!r} only there" for name in old if name not in new]
-    out += [f"space: {name!r} only here" for name in new if name not in old]
+    out = [f"space: {shown(name)} only there" for name in old if name not in new]
+    out += [f"space: {shown(name)} only here" for name in new if name not in old]
     for name in (name for name in old if name in new):
         fields = sorted(
             k for k in old[name] | new[name] if not alike(old[name].get(k), new[name].get(k))
         )
         out += [
-            f"space: {name}: {k} {old[name].get(k)!r} there, {new[name].get(k)!r} here"
+            f"space: {name}: {k} {shown(old[name].get(k))} there, {shown(new[name].get(k))} here"
             for k in fields
         ]
     return out or [f"space: the order is {', '.join(old)} there, {', '.join(new)} here"]

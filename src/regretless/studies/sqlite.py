@@ -25,6 +25,8 @@ from regretless.studies.database import (
 
 
 class SQLite:
+    silent = False  # a file does not stop answering
+
     def __init__(self, path: Path) -> None:
         # Absolute, because the working directory may change.  SQLite's log is beside the real file.
         self.path = Path(os.path.realpath(path))

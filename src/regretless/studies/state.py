@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from regretless._internal.shown import shown
 from regretless.engine import (
     Abandoned,
     Asked,
@@ -22,6 +23,8 @@ from regretless.studies.settings import policy_of_ones_own
 
 if TYPE_CHECKING:  # the journal needs SQLAlchemy; `import regretless` must not
     from regretless.studies.journal import Journal, StoredEvent
+
+MOST_NAMES = 20  # in a message
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +79,10 @@ class State:
         """
         events = journal.read(name)
         if not events:
-            there = ", ".join(info.name for info in journal.studies()) or "none"
+            names = [info.name for info in journal.studies()]
+            there = ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")
             raise UnknownStudyError(
-                f"{journal.label}: there is no study {name!r} (studies: {there});"
+                f"{journal.label}: there is no study {shown(name)} (studies: {there or 'none'});"
                 " to create it, give its space and budget"
             )
         state = _begun(journal, events[0], policy)

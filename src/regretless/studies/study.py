@@ -14,13 +14,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from math import inf
-from numbers import Real
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from regretless._internal.validate import check_name, checked_key, whole
+from regretless._internal.shown import shown
+from regretless._internal.validate import check_flag, check_name, checked_key, is_number, whole
 from regretless.engine import (
     OBJECTIVE,
     Abandoned,
@@ -50,6 +49,8 @@ if TYPE_CHECKING:  # the journal needs SQLAlchemy; `import regretless` must not
     from regretless.studies.journal import Journal, StoredEvent
 
 __all__ = ["Snapshot", "Study", "until_spent"]
+
+MOST_DIFFERENCES = 20  # in a message
 
 # An event is made again if one of these kinds was written between the read and the append.
 _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
@@ -165,8 +166,9 @@ class Study(Reading):
         state = State.of(journal, name, given.get("policy"))
         if different := differences(state.created, state.optimizer, given):
             raise ConfigError(
-                f"{journal.label}: study {name!r} was created with other settings: "
-                + "; ".join(different)
+                f"{journal.label}: study {shown(name)} was created with other settings: "
+                + "; ".join(different[:MOST_DIFFERENCES])
+                + ("; …" if len(different) > MOST_DIFFERENCES else "")
             )
         return cls(journal, name, state)
 
@@ -207,6 +209,7 @@ class Study(Reading):
         BudgetError is raised if nothing is left.  A call that is repeated with the same `key`
         returns the same trials.
         """
+        check_flag("within_budget", within_budget)
         if n is None:
             return self._ask(self._key("ask", key), within_budget)
         trials: list[Trial] = []
@@ -305,17 +308,13 @@ class Study(Reading):
         Raises:
             ConfigError: `age` is negative or not finite.
         """
-        if isinstance(age, timedelta):
-            well = age >= timedelta(0)
-        else:
-            well = isinstance(age, Real) and 0 <= age < inf
-        if not well:
-            raise ConfigError(f"age: need seconds or a timedelta, at least 0, got {age!r}")
+        seconds = age.total_seconds() if isinstance(age, timedelta) else age
+        if not (is_number(seconds) and seconds >= 0):
+            raise ConfigError(f"age: need seconds or a timedelta, at least 0, got {shown(age)}")
         with self._lock:
             state = self._refreshed()
             try:
-                age = age if isinstance(age, timedelta) else timedelta(seconds=age)
-                since = datetime.now(UTC) - age
+                since = datetime.now(UTC) - timedelta(seconds=float(seconds))
             except OverflowError:  # older than the first date that Python has
                 return []
             old = [t for t in state.optimizer.pending if state.asked_at[t.number] < since]
@@ -332,7 +331,7 @@ class Study(Reading):
         A call that is repeated with the same `key` has no effect, even if others extended the
         budget since.
         """
-
+        budget = whole("budget", budget, least=1)
         self._record(
             # With a key, store an event even if the budget is unchanged, so that a repeated call
             # finds it.
@@ -416,8 +415,8 @@ class Study(Reading):
                 if event is None:
                     return None
                 if stored is not None:
-                    before = f"{stored.kind} {stored.body}"
-                    raise TrialError(f"the key {key!r} was used before: {before}")
+                    before = f"{stored.kind} {shown(stored.body)}"
+                    raise TrialError(f"the key {shown(key)} was used before: {before}")
                 with suppress(_Overtaken):
                     stored = self._append(state.last, event, key or _key_of(event))
                     there = self._take_in(stored)

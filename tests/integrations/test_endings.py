@@ -60,6 +60,19 @@ def test_a_disaster_does_not_make_failures_weightless() -> None:
     assert row.sem < 100.0
 
 
+def test_a_failure_is_not_more_certain_when_the_run_has_found_its_place() -> None:
+    """Its error is the spread by which the model judges results: disasters by the first of them.
+
+    Most results are alike by now, so that by all of them, the first ones would be disasters.
+    """
+    first: list[Fate] = [(x / 10, -abs(x / 10 - 0.3)) for x in (5, 0, 9, 7, 4, 2)]
+    later: list[Fate] = [(x / 1000, -abs(x / 1000 - 0.3)) for x in range(290, 310)]
+    optimizer = endings([*first, *later, (0.95, None)], defaults=2).optimizer
+    row = optimizer.history()[-1]
+    assert row.value == pytest.approx(-0.6)
+    assert row.sem == pytest.approx(optimizer._situation().fitted.scaling.scale, rel=0.2)
+
+
 @pytest.mark.parametrize("fates", [[(0.1, 1.0), (0.1, None)], [(0.1, None), (0.1, 1.0)]])
 def test_a_failure_is_forgotten_where_a_trial_has_worked_before_or_since(fates: list[Fate]) -> None:
     made = endings([(0.5, 2.0), *fates])

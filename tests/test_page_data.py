@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import regretless as rl
+from regretless.defaults import VERSIONS
+from regretless.kernels import Lifted
 from regretless.policies import POLICIES
 from regretless.results import Decision
 from regretless.service.page_data import SLICE_POINTS, TABLE_ROWS, page_data
@@ -172,6 +174,29 @@ def test_slices_go_through_the_incumbent(study: rl.Optimizer) -> None:
     at_best = [p for p in got[1]["points"] if p["near"] == pytest.approx(1.0)]
     assert at_best
     assert all(0.0 <= p["near"] <= 1.0 + 1e-9 for s in got for p in s["points"])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_results_far_from_a_slice_are_not_near_it(version: int) -> None:
+    """`near` is the correlation of what varies: an unknown constant would lift it everywhere."""
+    opt = rl.Optimizer(
+        rl.Space({"x": rl.Float(0.0, 1.0), "y": rl.Float(0.0, 1.0)}), 60, defaults=version
+    )
+    rng = np.random.default_rng(0)
+    for x, y in rng.random((30, 2)).tolist():
+        opt.tell(opt.adopt({"x": x, "y": y}), float(np.sin(12 * x) * np.cos(12 * y)))
+    best, kernel = opt.best().params, opt._situation().fitted.hyper.kernel
+    varying = kernel.base if isinstance(kernel, Lifted) else kernel
+    assert isinstance(kernel, Lifted) == (version > 1)
+    for s, name, other in zip(shown(opt)["slices"], "xy", "yx", strict=True):
+        for row, point in zip(opt.history(), s["points"], strict=True):
+            assert point["x"] == row.params[name]
+            ends = [
+                opt.space.encode(row.params | {other: v}) for v in (row.params[other], best[other])
+            ]
+            assert point["near"] == pytest.approx(varying.gram(np.array(ends))[0, 1])
+        assert min(p["near"] for p in s["points"]) < 0.1
+        assert max(p["near"] for p in s["points"]) == pytest.approx(1.0)
 
 
 def test_calibration_compares_with_what_was_predicted(study: rl.Optimizer) -> None:

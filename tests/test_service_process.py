@@ -192,10 +192,11 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 def test_a_trial_of_another_study_is_refused_from_afar_too(plain: Client) -> None:
     line = rl.Space({"x": rl.Float(0.0, 1.0)})  # where starts of other seeds differ
-    mine, others = (plain.create(n, space=line, budget=3, seed=len(n)) for n in ("a", "bb"))
+    settings: dict[str, Any] = {"space": line, "budget": 3, "n0": 1}  # by default, in the middle
+    mine, others = (plain.create(n, seed=len(n), **settings) for n in ("a", "bb"))
     trial, wrong = mine.ask(), others.ask()
     assert trial.number == wrong.number
-    for stranger in (wrong, rl.Optimizer(line, 3, seed=7).ask()):
+    for stranger in (wrong, rl.Optimizer(seed=7, **settings).ask()):
         with pytest.raises(UnknownTrialError, match="is of another optimiser"):
             mine.tell(stranger, 123.0)
         with pytest.raises(UnknownTrialError, match="is of another optimiser"):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import regretless as rl
+from regretless.defaults import VERSIONS
 from regretless.integrations._endings import Endings
 
 SPACE = rl.Space({"x": rl.Float(0.0, 1.0)})
@@ -57,6 +58,19 @@ def test_a_disaster_does_not_make_failures_weightless() -> None:
     assert row.value == -1e6
     assert row.sem is not None
     assert row.sem < 100.0
+
+
+def test_a_failure_is_not_more_certain_when_the_run_has_found_its_place() -> None:
+    """Its error is the spread by which the model judges results: disasters by the first of them.
+
+    Most results are alike by now, so that by all of them, the first ones would be disasters.
+    """
+    first: list[Fate] = [(x / 10, -abs(x / 10 - 0.3)) for x in (5, 0, 9, 7, 4, 2)]
+    later: list[Fate] = [(x / 1000, -abs(x / 1000 - 0.3)) for x in range(290, 310)]
+    optimizer = endings([*first, *later, (0.95, None)], defaults=2).optimizer
+    row = optimizer.history()[-1]
+    assert row.value == pytest.approx(-0.6)
+    assert row.sem == pytest.approx(optimizer._situation().fitted.scaling.scale, rel=0.2)
 
 
 @pytest.mark.parametrize("fates", [[(0.1, 1.0), (0.1, None)], [(0.1, None), (0.1, 1.0)]])
@@ -140,9 +154,10 @@ def test_a_corner_that_fails_is_left_alone(seed: int, ending: float | None) -> N
     assert max(best["a"], best["b"]) <= 0.2
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("seed", range(3))
-def test_bad_luck_does_not_keep_the_search_from_the_best_point(seed: int) -> None:
-    made = Endings(rl.Optimizer(SPACE, 40, seed=seed))
+def test_bad_luck_does_not_keep_the_search_from_the_best_point(seed: int, version: int) -> None:
+    made = Endings(rl.Optimizer(SPACE, 40, seed=seed, defaults=version))
     for number in range(40):
         trial = made.optimizer.ask()
         value = -abs(trial.params["x"] - 0.3)

@@ -19,6 +19,7 @@ from regretless._internal.blas import one_thread
 from regretless._internal.plain import json_number, json_numbers
 from regretless._internal.validate import MAX_SAFE
 from regretless.engine import Optimizer, Situation
+from regretless.kernels import Kernel, Lifted
 from regretless.ledger import Ledger
 from regretless.results import Best, Row
 from regretless.space import Parameter, Scalar
@@ -192,7 +193,8 @@ class _PosteriorView:
         """The posterior along each parameter through the best point, with the results.
 
         `near` is the prior correlation of a point that has results with its projection onto the
-        slice: 1 for a point on the slice, and less the further away it is.
+        slice: 1 for a point on the slice, and less the further away it is.  An unknown constant
+        does not count, because it is the same everywhere.
         """
         belief, sign = self.situation.belief, self.optimizer.sign
         told = [
@@ -210,7 +212,8 @@ class _PosteriorView:
         mean, sd = self.situation.predict(x)
         onto = np.tile(self.here, (len(self.points), 1))
         onto[:, j] = self.points[:, j]
-        near = np.diag(self.situation.fitted.hyper.kernel.gram(self.points, onto))
+        kernel = _varying(self.situation.fitted.hyper.kernel)
+        near = np.diag(kernel.gram(self.points, onto)) / kernel.variance
         return {
             "name": name,
             "kind": parameter.kind,
@@ -225,6 +228,11 @@ class _PosteriorView:
                 for params, (y, count), close in zip(self.params, told, near, strict=True)
             ],
         }
+
+
+def _varying(kernel: Kernel) -> Kernel:
+    """The kernel without an unknown constant."""
+    return kernel.base if isinstance(kernel, Lifted) else kernel
 
 
 def _line(parameter: Parameter) -> Array:

@@ -21,7 +21,7 @@ from regretless.cli.arguments import from_json, names
 from regretless.errors import ConfigError, MissingExtraError, RegretlessError
 from regretless.results import Row
 from regretless.space import Space
-from regretless.studies import Study, study_json
+from regretless.studies import Study, known_before, observe_nth, study_json
 
 try:
     import typer
@@ -184,10 +184,17 @@ def observe(
     key: Annotated[str | None, typer.Option(help="A repeated call with it has no effect.")] = None,
     storage: Storage = DEFAULT,
 ) -> None:
-    """Store a result from before the run.  It uses no budget."""
+    """Store a result from before the run.  It uses no budget.
+
+    Without a key, a result that is stored already (the same point, value, standard error, count and
+    time) is not stored again.
+    """
     point, moment = from_json("params", params), time_from_iso(time)
     with Study.open(storage, study) as opened:
-        opened.observe(point, value, sem=sem, count=count, time=moment, key=key)
+        if key is not None:
+            opened.observe(point, value, sem=sem, count=count, time=moment, key=key)
+        elif not observe_nth(opened, point, value, sem=sem, count=count, time=moment, nth=1):
+            typer.echo(f"not stored: {known_before(study)}", err=True)
 
 
 @app.command()

@@ -95,7 +95,7 @@ class Connection:
             headers["Content-Type"] = "application/json"
         if key is not None:
             headers["Idempotency-Key"] = checked_key(key, in_header=True)
-        data = None if method == "GET" else _written(body or {})
+        data = None if method == "GET" else written(body or {})
         connection = self._kind(self._place, timeout=self._timeout)
         try:
             connection.request(method, self._base + path, data, headers)
@@ -139,7 +139,7 @@ def _checked_token(token: str) -> str:
     return bare
 
 
-def _written(body: object) -> str:
+def written(body: object) -> str:
     try:
         return json.dumps(body, allow_nan=False, default=without_numpy)
     except (TypeError, ValueError) as error:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,7 +22,7 @@ from regretless._internal.validate import (
     time_from_iso,
     whole,
 )
-from regretless.client.connection import Connection
+from regretless.client.connection import Connection, written
 from regretless.errors import ConfigError, SpaceError, UnknownTrialError
 from regretless.results import Best, Decision, Row, Trial, number_of
 from regretless.space import Scalar, Space
@@ -166,6 +169,8 @@ class RemoteStudy:
         self.name = name
         self._own: WeakValueDictionary[int, Trial] = WeakValueDictionary()  # by id
         self._client = client
+        self._observing = threading.Lock()
+        self._observed: Counter[str] = Counter()  # without a key, by this object; by content
         self._path = f"/api/studies/{quote(name, safe='')}"
 
     def __repr__(self) -> str:
@@ -215,7 +220,18 @@ class RemoteStudy:
         key: str | None = None,
     ) -> None:
         """Take a result from before the run, which uses no budget; see `Study.observe`."""
-        self._post("/observe", _params(params) | _result(value, sem, count, time), key)
+        result = _params(params) | _result(value, sem, count, time)
+        if key is not None:
+            self._post("/observe", result, key)
+            return
+        content = written(dict(sorted(result.items())))
+        with self._observing:
+            nth = self._observed[content] + 1
+            more = {"nth": nth} if nth > 1 else {}
+            known = self._client.call("POST", f"{self._path}/observe", result | more)
+            self._observed[content] = nth
+        if known is not None and time is None:
+            warnings.warn(known["detail"], stacklevel=2)
 
     def adopt(self, params: Mapping[str, Scalar], *, key: str | None = None) -> Trial:
         """Make a trial of a point that somebody else chose; see `Study.adopt`."""

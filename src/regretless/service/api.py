@@ -18,7 +18,7 @@ from regretless.service.open_studies import OpenStudies, OpenStudy
 from regretless.service.problems import Json
 from regretless.service.schema import After, AfterTrial, Key, Limit, Name, Number, ProblemOut
 from regretless.space import Space
-from regretless.studies import Snapshot, Study
+from regretless.studies import Snapshot, Study, known_before, observe_nth
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {
@@ -122,13 +122,25 @@ async def adopt(this: This, chosen: schema.Adoption, key: Key = None) -> schema.
     return schema.TrialOut.of(await this.do(this.study.adopt, chosen.params, key=key))
 
 
-@router.post("/{name}/observe", status_code=NO_CONTENT)
-async def observe(this: This, known: schema.Observation, key: Key = None) -> None:
+@router.post(
+    "/{name}/observe",
+    status_code=NO_CONTENT,
+    response_class=Response,
+    responses={200: {"description": "Not stored: the study has it.", "model": schema.NotStored}},
+)
+async def observe(this: This, known: schema.Observation, key: Key = None) -> Response:
     """Add a result that was known before.  It costs no budget.
 
-    A request that is repeated with the same Idempotency-Key adds no further result.
+    A request that is repeated with the same Idempotency-Key adds no further result.  Without a key,
+    a result that the study has already (the same point, value, standard error, count and time) is
+    not added again, and the answer says so.
     """
-    await this.do(this.study.observe, known.params, **known.measured(), key=key)
+    measured, study = known.measured(), this.study
+    if key is not None:
+        await this.do(study.observe, known.params, **measured, key=key)
+    elif not await this.do(observe_nth, study, known.params, **measured, nth=known.nth):
+        return Json(schema.NotStored(detail=known_before(study.name)).model_dump())
+    return Response(status_code=NO_CONTENT)
 
 
 @router.post("/{name}/extend", status_code=NO_CONTENT)

@@ -150,6 +150,10 @@ class Told(Result):
 
 class Observation(Result):
     params: Params
+    nth: Annotated[
+        StrictInt,
+        Field(ge=1, le=MAX_SAFE, description="which of several equal results, without a key"),
+    ] = 1
 
 
 class Adoption(_Request):
@@ -284,6 +288,10 @@ class EventOut(BaseModel):
 
 class Abandoned(BaseModel):
     numbers: list[int]
+
+
+class NotStored(BaseModel):
+    detail: str
 
 
 class Health(BaseModel):

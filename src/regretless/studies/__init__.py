@@ -4,13 +4,15 @@ The journal (`studies.journal`) needs SQLAlchemy, and is imported when a study i
 """
 
 from regretless.studies.as_json import counts, decision_json, study_json, trial_json
-from regretless.studies.study import Snapshot, Study, until_spent
+from regretless.studies.study import Snapshot, Study, known_before, observe_nth, until_spent
 
 __all__ = [
     "Snapshot",
     "Study",
     "counts",
     "decision_json",
+    "known_before",
+    "observe_nth",
     "study_json",
     "trial_json",
     "until_spent",

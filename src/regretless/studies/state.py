@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
 from regretless._internal.shown import shown
 from regretless.engine import (
@@ -54,6 +58,11 @@ def event_of(stored: StoredEvent) -> Event:
     return event
 
 
+def content_of(body: Mapping[str, Any]) -> str:
+    """A text by which results with the same point, value, standard error, count and time agree."""
+    return sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:40]
+
+
 @dataclass
 class State:
     """The state of a study after the event `last`.
@@ -69,6 +78,7 @@ class State:
     asked_at: list[datetime] = field(default_factory=list)
     by_key: dict[str, int] = field(default_factory=dict)  # the trial of each ask
     changes: dict[str, Event] = field(default_factory=dict)  # abandons and extensions, by key
+    observed: Counter[str] = field(default_factory=Counter)  # without a key, by their content
     broken: bool = False
 
     @classmethod
@@ -120,6 +130,8 @@ class State:
             self.asked_at.append(stored.time)
         elif isinstance(event, Abandoned | Extended):
             self.changes[stored.key] = event
+        elif isinstance(event, Observed) and not stored.key.startswith("observe "):
+            self.observed[content_of(stored.body)] += 1
         self.last = stored
         self.broken = False
         return event
@@ -131,6 +143,7 @@ class State:
             asked_at=list(self.asked_at),
             by_key=dict(self.by_key),
             changes=dict(self.changes),
+            observed=Counter(self.observed),
         )
 
     def snapshot(self) -> Snapshot:

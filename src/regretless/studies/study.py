@@ -11,6 +11,8 @@ before the proposal, so every process computes the same state.
 from __future__ import annotations
 
 import threading
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -43,7 +45,7 @@ from regretless.space import Scalar, Space
 from regretless.studies import forks
 from regretless.studies.reading import Reading
 from regretless.studies.settings import alike, differences, through_json
-from regretless.studies.state import Snapshot, State
+from regretless.studies.state import Snapshot, State, content_of
 
 if TYPE_CHECKING:  # the journal needs SQLAlchemy; `import regretless` must not
     from regretless.studies.journal import Journal, StoredEvent
@@ -89,6 +91,7 @@ class Study(Reading):
         super().__init__(journal, name, state)
         self._owns_journal = True
         self._asking = threading.Lock()  # one proposal at a time
+        self._observed: Counter[str] = Counter()  # without a key, by this object; by content
         forks.follow(self)
 
     @classmethod
@@ -258,7 +261,17 @@ class Study(Reading):
 
         It uses no budget.  A call that is repeated with the same `key` has no effect.  Repeated
         with another point or result, it raises TrialError.
+
+        Without a key, a program that runs again does not count its results again.  Of results with
+        the same point, value, `sem`, `count` and `time`, the first of this object is the first that
+        the study has, the second is the second, and so on.  A result that the study has already is
+        not stored again.  If it has no `time`, there is a warning, because it might be a new one.
         """
+        if key is None:
+            options: dict[str, Any] = {"sem": sem, "count": count, "time": time}
+            if not observe_nth(self, params, value, **options) and time is None:
+                warnings.warn(known_before(self.name), stacklevel=2)
+            return
         outcomes = {OBJECTIVE: Outcome(value, sem, count)}
         self._record(
             lambda records: records.observing(params, outcomes, time), self._key("observe", key)
@@ -423,6 +436,22 @@ class Study(Reading):
                     if _same(there, event):
                         return there
 
+    def _observe(
+        self, params: Mapping[str, Scalar], outcome: Outcome, time: datetime | None, nth: int | None
+    ) -> bool:
+        """Take the nth of several equal results; see `observe_nth`."""
+        with self._lock:
+            state = self._refreshed()
+            event = state.optimizer._records.observing(params, {OBJECTIVE: outcome}, time)
+            content = content_of(write(event).body)
+            which = self._observed[content] + 1 if nth is None else nth
+            new = which > state.observed[content]
+            if new:  # under a key, because another process may do the same at this moment
+                self._record(lambda records: event, f"prior {content} {which}")
+            if nth is None:
+                self._observed[content] = which  # after an error the same call counts as the same
+            return new
+
     def _append(self, after: StoredEvent, event: Event, key: str | None) -> StoredEvent:
         """Append the event; raise _Overtaken if a conflicting one was written after `after`."""
         rivals, state = _RIVALS[type(event)], self._state
@@ -445,6 +474,37 @@ class Study(Reading):
         if stored.seq > state.last.seq or state.broken:
             state = self._refreshed()
         return state.read(stored)
+
+
+def observe_nth(
+    study: Study,
+    params: Mapping[str, Scalar],
+    value: float,
+    *,
+    sem: float | None = None,
+    count: float = 1,
+    time: datetime | None = None,
+    nth: int | None = None,
+) -> bool:
+    """`Study.observe` without a key, for front ends.
+
+    Args:
+        study: the study.
+        params, value, sem, count, time: the result.
+        nth: which of several equal results this is, from 1 on; None for the next of `study`.
+
+    Returns:
+        Whether the result was stored; False if the study had it already.
+    """
+    return study._observe(params, Outcome(value, sem, count), time, nth)
+
+
+def known_before(name: str) -> str:
+    """The sentence for a result that was not stored, because the study had it already."""
+    return (
+        f"study {shown(name)} has this point with this result already, so it is not counted again:"
+        " if it is another measurement, give its time or a key"
+    )
 
 
 def until_spent(ask: Callable[[], Trial]) -> Iterator[Trial]:

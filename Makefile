@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 READY_INTEGRATIONS := $(VENV)/.ready-integrations
 READY_PEERS := $(VENV)/.ready-peers
+OUTSIDE_VENV := build/outside-venv
 
-.PHONY: run demo test test-all test-integrations coverage smoke lint types bench bench-peers clean
+.PHONY: run demo test test-all test-integrations coverage smoke lint types bench bench-peers bench-families bench-outside clean
 .DELETE_ON_ERROR:
 
 # Matrices are small here: a second BLAS thread waits more than it works, and worse on a busy machine.
@@ -64,6 +65,15 @@ bench: $(READY)
 bench-peers: $(READY_PEERS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.peers $(PEERS)
 
+# The same for problems drawn at random: make bench-families FAMILIES="--tools optuna-tpe --seeds 0:20"
+bench-families: $(READY_PEERS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.families $(FAMILIES)
+
+# Problems that nobody here wrote, in an environment of their own, as simoptlib needs an older numpy:
+# make bench-outside OUTSIDE="--tools regretless --seeds 0:5"
+bench-outside: $(OUTSIDE_VENV)/.ready
+	OMP_NUM_THREADS=1 $(OUTSIDE_VENV)/bin/python -m benchmarks.outside $(OUTSIDE)
+
 clean:
 	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
@@ -81,4 +91,10 @@ $(READY_INTEGRATIONS): $(READY)
 
 $(READY_PEERS): $(READY_INTEGRATIONS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check bayesian-optimization scikit-optimize greenlet
+	touch $@
+
+$(OUTSIDE_VENV)/.ready: pyproject.toml
+	test -x $(OUTSIDE_VENV)/bin/python || $(PYTHON) -m venv $(OUTSIDE_VENV)
+	$(OUTSIDE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[experiments,optuna,botorch]' \
+	    simoptlib==1.2.4 coco-experiment==2.8.2 torch==2.13.0 greenlet
 	touch $@

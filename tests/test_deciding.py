@@ -11,7 +11,7 @@ from regretless.defaults import MergeRules
 from regretless.engine import Situation
 from regretless.engine import situation as deciding
 from regretless.improvement import h
-from regretless.model import GP
+from regretless.model import Mixture
 from regretless.policies import Candidates, Score
 
 Array = NDArray[np.float64]
@@ -41,7 +41,7 @@ def test_a_decision_leaves_nothing_to_collect(policy: str) -> None:
 
     def posteriors() -> int:
         return sum(
-            type(each) is GP for each in gc.get_objects()
+            type(each) is Mixture for each in gc.get_objects()
         )  # a look at more would wake others
 
     opt = rl.Optimizer(PLANE, 40, policy=policy)

@@ -63,7 +63,7 @@ def test_the_newest_is_taken_where_none_is_named(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("version", [0, 98, "1", 1.0, True, [1]])
 def test_a_version_that_is_not_known_is_refused(version: object) -> None:
-    with pytest.raises(rl.ConfigError, match=r"defaults: this release knows version 1, got"):
+    with pytest.raises(rl.ConfigError, match=r"defaults: this release knows version 1, 2, got"):
         rl.Optimizer(SPACES["line"], 10, defaults=version)  # type: ignore[arg-type]
 
 
@@ -93,9 +93,12 @@ def test_a_study_keeps_the_start_that_it_began_with(
 
 
 def test_a_study_of_a_newer_release_is_refused(tmp_path: Path) -> None:
-    text = rl.Optimizer(SPACES["line"], 10).to_json().replace('"defaults": 1', '"defaults": 7')
-    with pytest.raises(rl.RegretlessError, match=r"defaults: this release knows version 1, got 7"):
-        rl.Optimizer.from_json(text)
+    text = rl.Optimizer(SPACES["line"], 10).to_json()
+    newer = text.replace(f'"defaults": {NEWEST.version}', '"defaults": 7')
+    assert newer != text
+    message = r"defaults: this release knows version 1, 2, got 7"
+    with pytest.raises(rl.RegretlessError, match=message):
+        rl.Optimizer.from_json(newer)
 
 
 # --- no constant is taken from elsewhere ----------------------------------------------------------
@@ -115,12 +118,14 @@ def test_only_the_optimizer_looks_up_a_version() -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("version", defaults.VERSIONS)
 def test_a_run_is_the_same_under_a_newer_default(
-    name: str, policy: str, monkeypatch: pytest.MonkeyPatch
+    version: int, name: str, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = trials(SPACES[name], policy, 12)
-    monkeypatch.setitem(defaults.VERSIONS, 99, altered(NEWEST))
-    found = trials(SPACES[name], policy, 12, defaults=1)
+    newest = version == NEWEST.version  # is what is taken where none is named
+    expected = trials(SPACES[name], policy, 12, **({} if newest else {"defaults": version}))
+    monkeypatch.setitem(defaults.VERSIONS, 99, altered(defaults_of(version)))
+    found = trials(SPACES[name], policy, 12, defaults=version)
     assert [t.params for t in found] == [t.params for t in expected]
     assert [t.decision for t in found] == [t.decision for t in expected]
     other = trials(SPACES[name], policy, 12)
@@ -135,7 +140,7 @@ def altered(rules: Defaults) -> Defaults:
 def _altered(value: Any) -> Any:
     if isinstance(value, Prior):
         return replace(value, low=0.5 * value.low, center=value.center + 0.5, sd=1.5 * value.sd)
-    if isinstance(value, bool | str):
+    if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
         return value + 1

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regretless import Categorical, ConfigError, Float, Int, Ordinal, Space
-from regretless.defaults import NEWEST
+from regretless import Categorical, ConfigError, Float, Int, Optimizer, Ordinal, Space
+from regretless.defaults import defaults_of
 from regretless.design import (
     Start,
     budget_levels,
@@ -21,6 +21,7 @@ from regretless.design import (
     sobol,
 )
 from regretless.horizon import Horizon
+from regretless.space import Scalar
 
 EVEN = [sobol, latin_hypercube]
 SAMPLERS = [*EVEN, choices_first]
@@ -261,8 +262,162 @@ def test_without_room_for_all_choices_some_are_left_out() -> None:
         (2, 100, "grid", 6, 6, 6),
     ],
 )
-def test_how_many_points_a_run_starts_with(
+def test_how_many_points_a_run_of_version_1_starts_with(
     dim: int, budget: int, design: str, n0: int | None, size: int, longest: int
 ) -> None:
-    start = Start(cube(dim), Horizon(budget), design, n0, 0, NEWEST.start)
+    start = Start(cube(dim), Horizon(budget), design, n0, 0, defaults_of(1).start)
     assert (start.size, start.longest, len(start.points)) == (size, longest, longest)
+    assert not start.middle_only
+
+
+@pytest.mark.parametrize(
+    ("dim", "budget", "longest"),
+    [
+        (1, 100, 4),  # 2 d + 2 while nothing is told ...
+        (2, 100, 6),
+        (2, 15, 3),  # ... at most a quarter of the budget
+        (3, 100, 8),
+        (7, 100, 16),
+        (7, 40, 10),
+        (7, 20, 5),
+        (7, 2, 1),
+    ],
+)
+def test_a_run_of_version_2_starts_in_the_middle(dim: int, budget: int, longest: int) -> None:
+    space = cube(dim)
+    start = Start(space, Horizon(budget), "auto", None, 5, defaults_of(2).start)
+    assert start.middle_only
+    assert (start.size, start.longest) == (1, longest)
+    assert start.points[0].tolist() == [0.5] * dim
+    assert start.points[0].tobytes() == space.canonical(start.points[:1]).tobytes()
+    assert np.array_equal(start.points[1:], sobol(space, longest, 5))
+
+
+def test_the_middle_of_a_space_of_version_2_is_a_point_of_it() -> None:
+    space = Space({"rate": Float(1e-3, 10.0, log=True), "n": Int(1, 9), "size": Ordinal([1, 3, 9])})
+    start = Start(space, Horizon(100), "auto", None, 0, defaults_of(2).start)
+    assert space.decode(start.points[0]) == {"rate": 0.1, "n": 5, "size": 3}
+    fixed = Space({"x": Float(0.0, 1.0), "only": Categorical(["this"])})
+    start = Start(fixed, Horizon(100), "auto", None, 0, defaults_of(2).start)
+    assert start.size == 1
+    assert fixed.decode(start.points[0]) == {"x": 0.5, "only": "this"}
+
+
+@pytest.mark.parametrize(("budget", "size", "longest"), [(100, 3, 8), (32, 3, 8), (8, 2, 2)])
+def test_a_run_of_version_2_starts_with_each_choice_once(
+    budget: int, size: int, longest: int
+) -> None:
+    space = Space(
+        {
+            "rate": Float(1e-3, 10.0, log=True),
+            "kind": Categorical(["u", "v", "w"]),
+            "on": Categorical([True, False]),
+            "only": Categorical(["this"]),
+        }
+    )
+    start = Start(space, Horizon(budget), "auto", None, 4, defaults_of(2).start)
+    assert start.middle_only
+    assert (start.size, start.longest) == (size, longest)
+    assert np.array_equal(start.points, choices_first(space, longest, 4))
+    first = [space.decode(x) for x in start.points[:size]]
+    assert {p["rate"] for p in first} == {0.1}
+    assert len({p["kind"] for p in first}) == size  # all three, where the budget allows it
+    assert {p["on"] for p in first} == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("dim", "budget", "design", "n0"),
+    [
+        (7, 100, "auto", 4),
+        (2, 100, "auto", 7),
+        (3, 100, "sobol", None),
+        (3, 40, "sobol", None),
+        (3, 20, "lhs", None),
+        (3, 100, "lhs", 6),
+        (2, 100, "grid", None),
+        (2, 100, "grid", 6),
+    ],
+)
+def test_a_start_that_was_asked_for_is_the_same_in_each_version(
+    dim: int, budget: int, design: str, n0: int | None
+) -> None:
+    first, second = (
+        Start(cube(dim), Horizon(budget), design, n0, 3, defaults_of(version).start)
+        for version in (1, 2)
+    )
+    assert not second.middle_only
+    assert (second.size, second.longest) == (first.size, first.longest)
+    assert np.array_equal(second.points, first.points)
+
+
+def test_a_list_of_points_is_a_start_of_version_2_too() -> None:
+    points: list[dict[str, Scalar]] = [{"x0": 0.1, "x1": 0.9}, {"x0": 0.2, "x1": 0.3}]
+    start = Start(cube(2), Horizon(9), points, None, 0, defaults_of(2).start)
+    assert not start.middle_only
+    assert (start.size, start.longest) == (2, 2)
+    assert np.allclose(start.points, [[0.1, 0.9], [0.2, 0.3]], rtol=0, atol=1e-14)
+
+
+# ---------------------------------------------------------------------------------------------
+# Runs that begin with the start of version 2
+
+
+def reasons(optimizer: Optimizer, count: int) -> list[str]:
+    return [trial.decision.reason for trial in optimizer.ask(count)]
+
+
+def test_version_2_goes_on_with_the_design_while_nothing_is_told() -> None:
+    optimizer = Optimizer(cube(3), 100, seed=1, defaults=2)
+    planned = Start(cube(3), Horizon(100), "auto", None, 1, defaults_of(2).start).points
+    trials = optimizer.ask(8)
+    assert [trial.decision.reason for trial in trials] == ["design"] * 8
+    asked = np.array([optimizer.space.encode(trial.params) for trial in trials])
+    assert np.array_equal(asked, planned[:8])  # the middle, and 7 Sobol points
+    assert reasons(optimizer, 2) == ["design"] * 2  # there is still nothing to decide by
+    optimizer.tell(trials[0], 1.0)
+    assert "design" not in reasons(optimizer, 2)
+
+
+def test_version_2_leaves_the_design_with_the_first_result() -> None:
+    for told in range(1, 8):
+        optimizer = Optimizer(cube(3), 100, seed=1, defaults=2)
+        trials = optimizer.ask(told)
+        optimizer.tell(trials[-1], 1.0)
+        assert "design" not in reasons(optimizer, 1)
+
+
+def test_version_2_tries_each_choice_before_it_decides() -> None:
+    space = Space({"x": Float(0.0, 1.0), "kind": Categorical(["u", "v", "w"])})
+    optimizer = Optimizer(space, 100, seed=1, defaults=2)
+    for value in (0.3, 0.7, 0.5):
+        trial = optimizer.ask()
+        assert trial.decision.reason == "design"
+        optimizer.tell(trial, value)
+    assert {trial.params["kind"] for trial in optimizer.trials} == {"u", "v", "w"}
+    assert optimizer.ask().decision.reason != "design"
+
+
+def test_prior_data_are_a_start_of_version_2() -> None:
+    optimizer = Optimizer(cube(3), 100, seed=1, defaults=2)
+    optimizer.observe({"x0": 0.1, "x1": 0.2, "x2": 0.3}, 1.0)
+    assert optimizer.ask().decision.reason != "design"
+    space = Space({"x": Float(0.0, 1.0), "kind": Categorical(["u", "v", "w"])})
+    optimizer = Optimizer(space, 100, seed=1, defaults=2)
+    optimizer.observe({"x": 0.1, "kind": "u"}, 1.0)
+    asked = []
+    for _ in range(2):  # one of three points counts as made already
+        asked.append(optimizer.ask())
+        optimizer.tell(asked[-1], 0.5)
+    assert [trial.decision.reason for trial in asked] == ["design"] * 2
+    assert optimizer.ask().decision.reason != "design"
+
+
+def test_a_number_of_points_holds_in_version_2() -> None:
+    optimizer = Optimizer(cube(3), 100, seed=1, n0=4, defaults=2)
+    found = []
+    for value in (0.1, 0.4, 0.2, 0.3, 0.5):
+        trial = optimizer.ask()
+        found.append(trial.decision.reason)
+        optimizer.tell(trial, value)
+    assert found[:4] == ["design"] * 4
+    assert found[4] != "design"

@@ -124,7 +124,7 @@ def test_results_of_version_1(kind: str, body: dict[str, Any], event: Event) -> 
 
 
 def test_settings_of_version_1() -> None:
-    settings = rl.Optimizer(LINE, 9).spec()
+    settings = rl.Optimizer(LINE, 9, defaults=1).spec()
     old = {name: value for name, value in settings.items() if name != "defaults"} | {"version": 1}
     assert read("created", 1, old) == Created(settings)
     assert settings["defaults"] == 1
@@ -272,9 +272,9 @@ def test_what_does_not_happen_to_an_optimiser(event: Any) -> None:
         rl.Optimizer(LINE, 9).apply(event)
 
 
-@pytest.mark.parametrize("defaults", [0, 2, "1", True])
+@pytest.mark.parametrize("defaults", [0, 3, "1", True])
 def test_defaults_of_another_version(defaults: Any) -> None:
-    with pytest.raises(rl.ConfigError, match="defaults: this release knows version 1, got "):
+    with pytest.raises(rl.ConfigError, match="defaults: this release knows version 1, 2, got "):
         rl.Optimizer(LINE, 9, defaults=defaults)
 
 

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 import regretless as rl
 from oracles import slopes
-from regretless.defaults import PriorRules
+from regretless.defaults import PriorRules, defaults_of
 from regretless.errors import SpaceError
-from regretless.kernels import Features, Kernel, Prior, Pullback
-from regretless.model import GP, Data, Hyper, Posterior
+from regretless.kernels import Features, Kernel, Lifted, Prior, Pullback
+from regretless.model import GP, Data, Hyper, Mixture, Posterior
 from regretless.policies import Constraint, PolicyInput, PosteriorScore, Predicted, Score
 from regretless.search import Slice
 from regretless.space import Parameter
@@ -164,17 +164,22 @@ class Periodic(Kernel, json="test-periodic"):
 ROUND = rl.Space({"x": rl.Float(0.0, 1.0)})
 
 
+@pytest.mark.parametrize("method", ["ensemble", "map", "ml"])
 @pytest.mark.parametrize("policy", ["ids", "eic", "gp-ts"])
-def test_a_kernel(policy: str) -> None:
-    """It is fitted by its own prior, searched by its slopes, and stored by its name."""
-    optimizer = rl.Optimizer(ROUND, 30, policy=policy, model=rl.Model(kernel=Periodic()))
+def test_a_kernel(policy: str, method: Any) -> None:
+    """It is fitted or drawn by its own prior, searched by its slopes, and stored by its name."""
+    model = rl.Model(kernel=Periodic(), method=method)
+    optimizer = rl.Optimizer(ROUND, 30, policy=policy, model=model)
     run(optimizer, 15)
     again = rl.Optimizer.from_json(optimizer.to_json())
     assert again.model.kernel == Periodic()
     assert again.ask() == optimizer.ask()
-    fitted = optimizer._situation().fitted.hyper.kernel
-    assert isinstance(fitted, Periodic)
-    assert fitted.length != Periodic().length
+    for fitted in (hyper.kernel for hyper in optimizer._situation().fitted.hypers):
+        own = fitted.base if isinstance(fitted, Lifted) else fitted
+        assert isinstance(fitted, Lifted) == (method == "ensemble")
+        assert isinstance(own, Periodic)
+        assert own.length != Periodic().length
+        assert 0.05 <= own.length <= 20.0
 
 
 def test_the_kernel_of_these_tests_is_right() -> None:
@@ -435,6 +440,10 @@ class Wider:
         )
         mu, sigma = inner.at_data
         self.at_data = mu, 1.1 * sigma
+        self.width = inner.width
+
+    def expecting(self, x: Array) -> Wider:
+        return Wider(self._inner.expecting(x))
 
     def predict(self, x: Array) -> tuple[Array, Array]:
         mu, sigma = self._inner.predict(x)
@@ -473,20 +482,58 @@ MIXED = rl.Space({"x": rl.Float(0.0, 1.0), "n": rl.Int(1, 9), "k": rl.Categorica
 @pytest.mark.parametrize("space", [PLANE, MIXED], ids=["plane", "mixed"])
 def test_a_model(policy: str, space: rl.Space) -> None:
     """Nothing between the belief and the decision looks behind the protocol."""
-    plain = rl.Optimizer(space, 30, policy=policy)
-    wider = rl.Optimizer(space, 30, policy=policy, model=WiderModel())
+    wider, narrow, same, point = with_and_without(policy, space, 1)
+    assert same.predict(point)[1] == pytest.approx(1.1 * narrow.predict(point)[1])
+    assert wider.best().mean <= 0.0
+
+
+@pytest.mark.parametrize("policy", ["ids", "eic", "aei", "ei-nguyen", "gp-ucb", "gp-ts", "random"])
+@pytest.mark.parametrize("space", [PLANE, MIXED], ids=["plane", "mixed"])
+def test_a_model_in_a_mixture(policy: str, space: rl.Space) -> None:
+    """Nor does a mixture.  Its variance is that of the parts, which is wider, and of their means.
+
+    The parts are equally likely just after they were drawn, so that both have the same means.
+    """
+    wider, narrow, same, point = with_and_without(policy, space, 2)
+    u = space.encode(point)[None, :]
+    posterior = same._situation().posterior
+    assert isinstance(posterior, Mixture)
+    assert all(isinstance(part, Wider) for part in posterior.parts)
+    assert all(isinstance(part, Wider) for part in wider._situation().posterior.parts)  # type: ignore[attr-defined]
+    plain = narrow._situation().posterior
+    assert isinstance(plain, Mixture)
+    assert len(np.unique(plain.weights)) == 1
+    spread = np.var([part.predict(u)[0][0] for part in plain.parts])
+    sd = plain.omega * plain.predict(u)[1][0]
+    wide = np.hypot(1.1 * np.sqrt(sd**2 - spread), np.sqrt(spread))
+    expected = narrow.predict(point)[1] * wide / sd  # in the user's units
+    assert same.predict(point)[0] == pytest.approx(narrow.predict(point)[0])
+    assert same.predict(point)[1] == pytest.approx(expected)
+    assert wider.best().mean <= 0.05  # the best of f is 0
+
+
+def with_and_without(
+    policy: str, space: rl.Space, version: int
+) -> tuple[rl.Optimizer, rl.Optimizer, rl.Optimizer, dict[str, Any]]:
+    """A run with the wider model; an optimiser without and one with it, of the same data; a point.
+
+    Version 1 has a single fit, and version 2 a mixture.
+    """
+    rules = defaults_of(version).model
+
+    def new(model: type[rl.Model]) -> rl.Optimizer:
+        return rl.Optimizer(space, 30, policy=policy, model=model.default(rules), defaults=version)
+
+    plain, wider = new(rl.Model), new(WiderModel)
     for optimizer in (plain, wider):
         optimizer.ask()  # stays pending
         run(optimizer, 14)
-    point = space.decode(np.full(space.dim, 0.9))
-    same = rl.Optimizer(space, 30, policy=policy, model=WiderModel())
-    narrow = rl.Optimizer(space, 30, policy=policy)
-    for optimizer in (same, narrow):
+    narrow, same = new(rl.Model), new(WiderModel)
+    for optimizer in (narrow, same):
         for row in plain.history():
             if row.value is not None:
                 optimizer.observe(row.params, row.value)
-    assert same.predict(point)[1] == pytest.approx(1.1 * narrow.predict(point)[1])
-    assert wider.best().mean <= 0.0
+    return wider, narrow, same, space.decode(np.full(space.dim, 0.9))
 
 
 def test_a_gp_is_a_posterior() -> None:

@@ -17,7 +17,7 @@ pytest.importorskip("fastapi")
 
 import regretless as rl
 from regretless.engine import OBJECTIVE, Asked, Outcome, Told, write
-from regretless.model import GP, Model
+from regretless.model import Model
 from regretless.service import schema
 from regretless.service.page_data import _PosteriorView, page_data
 from regretless.service.problems import Json
@@ -88,13 +88,14 @@ def test_the_posterior_is_built_once(study: rl.Study, monkeypatch: pytest.Monkey
         Model, "posterior", lambda *args: built.append(len(args[1])) or posterior(*args)
     )
     look(study, page_data)
-    assert len(built) == 1
+    once = len(built)  # a fit may have several draws
+    assert once
     for question in LOOKS:
         look(study, question)
     study.tell(study.adopt({"x": 0.25, "y": 0.5, "n": 3}), 0.7)
     for question in LOOKS:
         look(study, question)
-    assert len(built) == 1
+    assert len(built) == once
 
 
 def test_a_look_changes_no_decision(tmp_path: Path) -> None:
@@ -128,9 +129,10 @@ def test_another_fit_is_not_taken_over(study: rl.Study) -> None:
 def test_correlations_are_those_of_the_whole_matrix(study: rl.Study) -> None:
     optimizer = study.snapshot().optimizer
     view = _PosteriorView.of(optimizer, optimizer.history())
-    assert isinstance(view.situation.posterior, GP)
     onto = view.points[::-1].copy()
-    whole = view.situation.fitted.hyper.kernel.gram(view.points, onto)
+    kernel = view.situation.fitted.hyper.kernel
+    sds = np.sqrt(kernel.diag(view.points)), np.sqrt(kernel.diag(onto))
+    whole = kernel.gram(view.points, onto) / np.outer(*sds)
     assert len(view.points) > 32
     np.testing.assert_allclose(view._correlations(onto), np.diag(whole), rtol=1e-12)
 

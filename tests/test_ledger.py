@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 import regretless as rl
 from oracles import DenseGP, Observation
+from regretless.defaults import VERSIONS
 from regretless.ledger import Estimate, Ledger, RunningTotal, distinct_points
+from regretless.model import Mixture
 
 Array = NDArray[np.float64]
 SPACE = rl.Space(
@@ -29,13 +32,18 @@ def f(params: dict[str, Any]) -> float:
     return float(5 - np.log(params["dose"]) ** 2 - ((params["visits"] - 7) / 5) ** 2 + bonus)
 
 
-def tuned(direction: Any = "maximize", steps: int = 25, disaster: bool = False) -> rl.Optimizer:
+def tuned(
+    direction: Any = "maximize",
+    steps: int = 25,
+    disaster: bool = False,
+    defaults: int | None = None,
+) -> rl.Optimizer:
     """Prior data, results of all kinds, one abandoned and one pending trial; mirrored to minimise.
 
     With a disaster, one result is so bad that the model draws it in.
     """
     sign = 1.0 if direction == "maximize" else -1.0
-    opt = rl.Optimizer(SPACE, 60, seed=2, direction=direction)
+    opt = rl.Optimizer(SPACE, 60, seed=2, direction=direction, defaults=defaults)
     opt.observe({"dose": 1.0, "visits": 4, "drug": "A"}, sign * 4.5)
     opt.observe({"dose": 1.2, "visits": 7, "drug": "B"}, sign * 5.5, sem=0.1)
     rng = np.random.default_rng(0)
@@ -54,9 +62,15 @@ def tuned(direction: Any = "maximize", steps: int = 25, disaster: bool = False) 
     return opt
 
 
+@pytest.fixture(scope="module", params=VERSIONS)  # 1 has one fit, 2 mixes several draws
+def version(request: pytest.FixtureRequest) -> int:
+    found: int = request.param
+    return found
+
+
 @pytest.fixture(scope="module", params=["maximize", "minimize"])
-def optimizer(request: pytest.FixtureRequest) -> rl.Optimizer:
-    return tuned(request.param)
+def optimizer(request: pytest.FixtureRequest, version: int) -> rl.Optimizer:
+    return tuned(request.param, defaults=version)
 
 
 def told(opt: rl.Optimizer) -> list[rl.Row]:
@@ -152,7 +166,9 @@ def test_when_the_trials_have_paid_for_themselves(total: list[float], after: int
 def dense(opt: rl.Optimizer, points: list[dict[str, Any]]) -> tuple[Array, Array]:
     """Mean and covariance of f at the points in the user's units, a row for each observation.
 
-    To first order where the model draws in disasters, by numerical differences.
+    To first order where the model draws in disasters, by numerical differences.  Several draws of
+    hyper-parameters were equally likely when they were made; since then, each has the weight of the
+    evidence of later results.
     """
     situation = opt._situation()
     scaling, sign = situation.fitted.scaling, better_by(opt, 1.0, 0.0)
@@ -167,7 +183,23 @@ def dense(opt: rl.Optimizer, points: list[dict[str, Any]]) -> tuple[Array, Array
         if row.value is not None
     ]
     x = np.array([SPACE.encode(point) for point in points])
-    mu, covariance = DenseGP(observations, situation.fitted.hyper).predict(x)
+    each, at = situation.fitted.hypers, situation.fitted.at
+    evidence = np.array(
+        [
+            DenseGP(observations, hyper).log_evidence()
+            - DenseGP(observations[:at], hyper).log_evidence()
+            for hyper in each
+        ]
+    )
+    weights = np.exp(evidence - logsumexp(evidence))
+    mus, covariances = zip(
+        *(DenseGP(observations, hyper).predict(x) for hyper in each), strict=True
+    )
+    mu = weights @ np.array(mus)
+    covariance = sum(
+        w * (cov + np.outer(one - mu, one - mu))
+        for w, one, cov in zip(weights, mus, covariances, strict=True)
+    )
     to_user = scaling.to_user
     slope = (to_user(mu + 1e-6) - to_user(mu - 1e-6)) / 2e-6
     return sign * to_user(mu), covariance * np.outer(slope, slope)
@@ -175,8 +207,28 @@ def dense(opt: rl.Optimizer, points: list[dict[str, Any]]) -> tuple[Array, Array
 
 @pytest.mark.parametrize("disaster", [False, True])
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])
-def test_running_totals_against_dense_algebra(direction: str, disaster: bool) -> None:
-    opt = tuned(direction, disaster=disaster)
+def test_running_totals_against_dense_algebra(direction: str, disaster: bool, version: int) -> None:
+    opt = tuned(direction, disaster=disaster, defaults=version)
+    against_dense_algebra(opt)
+
+
+def test_running_totals_against_dense_algebra_long_after_a_fit(version: int) -> None:
+    """Then the draws of version 2 have different weights."""
+    opt = tuned(defaults=version)
+    rng = np.random.default_rng(7)
+    for x in SPACE.canonical(rng.random((8, 3))):
+        trial = opt.adopt(SPACE.decode(x))  # does not ask, so nothing is fitted again
+        opt.tell(trial, f(trial.params) + 0.2 * float(rng.standard_normal()))
+    situation = opt._situation()
+    assert situation.fitted.at <= opt.observations - 8
+    if version > 1:
+        assert isinstance(situation.posterior, Mixture)
+        weights = situation.posterior.weights
+        assert weights.max() > 2 / len(weights)
+    against_dense_algebra(opt)
+
+
+def against_dense_algebra(opt: rl.Optimizer) -> None:
     rows = told(opt)
     mean, covariance = dense(opt, [opt.best().params, *(row.params for row in rows)])
     count, sign = len(rows), better_by(opt, 1.0, 0.0)
@@ -194,9 +246,9 @@ def test_running_totals_against_dense_algebra(direction: str, disaster: bool) ->
         np.testing.assert_allclose(total.sd, np.sqrt(variance.clip(0)), rtol=1e-4, atol=1e-5)
 
 
-def test_a_disaster_is_drawn_in() -> None:
-    """Otherwise the test above would not see the nonlinear part."""
-    situation = tuned(disaster=True)._situation()
+def test_a_disaster_is_drawn_in(version: int) -> None:
+    """Otherwise the tests above would not see the nonlinear part."""
+    situation = tuned(disaster=True, defaults=version)._situation()
     rate = situation.fitted.scaling.rate(situation.posterior.at_data[0])
     assert rate.max() > 1.5 * rate.min()
 

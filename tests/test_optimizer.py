@@ -572,7 +572,7 @@ def test_a_trial_that_its_owner_changed_is_still_known() -> None:
     opt.observe(given, 2.0)
     opt.history()[0].params.clear()
     assert [row.params for row in opt.history()] == [given, given]
-    stranger = rl.Optimizer(PLAIN, 10, seed=9).ask()
+    stranger = rl.Optimizer(PLAIN, 10, seed=9, design="sobol").ask()
     with pytest.raises(rl.UnknownTrialError, match="another optimiser"):
         opt.tell(stranger, 1.0)
 
@@ -736,15 +736,16 @@ def test_prior_data_are_fitted_for_whoever_looks_and_the_next_ask_is_the_same() 
         opt.observe({"x": float(x)}, 100.0 * float(x))
     unseen = rl.Optimizer.from_json(opt.to_json())
     mean, sd = opt.predict({"x": 0.65})
-    assert mean == pytest.approx(65.0, abs=3.0)
+    assert mean == pytest.approx(65.0, abs=5.0)
     assert sd < 10.0
     assert unseen.propose() == opt.propose()
 
 
 def test_many_looks_before_the_first_fit_make_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
     fits = []
-    real = surrogate.fit
-    monkeypatch.setattr(surrogate, "fit", lambda *args: fits.append(args) or real(*args))
+    real = surrogate.draw_ensemble
+    counted = lambda *args: fits.append(args) or real(*args)  # noqa: E731
+    monkeypatch.setattr(surrogate, "draw_ensemble", counted)
     opt = rl.Optimizer(LINE, 20)
     for x in (0.1, 0.5, 0.9):
         opt.observe({"x": x}, x)
@@ -903,7 +904,7 @@ def test_a_blind_start_does_not_go_on_near_the_end() -> None:
     space = rl.Space({f"x{i}": rl.Float(0.0, 1.0) for i in range(8)})
     rng = np.random.default_rng(12)
     centre = rng.random(8)
-    opt = rl.Optimizer(space, 44, seed=12)
+    opt = rl.Optimizer(space, 44, seed=12, defaults=1)
     for trial in opt:
         x = np.array(list(trial.params.values()))
         opt.tell(trial, -((x - centre) ** 2).sum() / 8 * 3 + 0.2 * rng.standard_normal())
@@ -914,7 +915,8 @@ def test_a_blind_start_does_not_go_on_near_the_end() -> None:
 
 @pytest.mark.parametrize("dim", [3, 5, 9])
 def test_a_start_that_sees_something_has_two_points_more_than_dimensions(dim: int) -> None:
-    opt = rl.Optimizer(rl.Space({f"x{i}": rl.Float(0.0, 1.0) for i in range(dim)}), 100)
+    space = rl.Space({f"x{i}": rl.Float(0.0, 1.0) for i in range(dim)})
+    opt = rl.Optimizer(space, 100, defaults=1)
     for _ in range(dim + 4):
         trial = opt.ask()
         opt.tell(trial, sum(float(value) for value in trial.params.values()))  # type: ignore[arg-type]
@@ -932,7 +934,7 @@ def test_a_start_goes_on_from_a_noise_of_a_quarter_on(
 ) -> None:
     """Three numbers start with five points, or eight while a model sees nothing but noise."""
     space = rl.Space({f"x{i}": rl.Float(0.0, 1.0) for i in range(3)})
-    opt = rl.Optimizer(space, 100)
+    opt = rl.Optimizer(space, 100, defaults=1)
     run(opt, 5)
     first = opt.propose()
     assert first.fit is not None
@@ -945,7 +947,7 @@ def test_a_start_goes_on_from_a_noise_of_a_quarter_on(
 
 def test_a_fit_that_failed_is_not_taken_for_noise() -> None:
     space = rl.Space({f"x{i}": rl.Float(0.0, 1.0) for i in range(3)})
-    opt = rl.Optimizer(space, 100)
+    opt = rl.Optimizer(space, 100, defaults=1)
     run(opt, 5)
     first = opt.propose()
     assert first.fit is not None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import regretless as rl
-from regretless.defaults import NEWEST
+from regretless.defaults import NEWEST, VERSIONS, Defaults, defaults_of
 from regretless.horizon import Horizon
 from regretless.improvement import gate, h
 from regretless.kernels import SE, Matern
@@ -23,7 +23,9 @@ from regretless.policies import (
 )
 
 
-def context(seed: int = 0, m: int = 12, dim: int = 2, remaining: int = 40) -> PolicyInput:
+def context(
+    seed: int = 0, m: int = 12, dim: int = 2, remaining: int = 40, defaults: Defaults = NEWEST
+) -> PolicyInput:
     rng = np.random.default_rng(seed)
     x, kernel = rng.random((m, dim)), Matern((0.4,) * dim)
     y = np.linalg.cholesky(kernel.gram(x) + 0.05 * np.eye(m)) @ rng.standard_normal(m)
@@ -37,7 +39,7 @@ def context(seed: int = 0, m: int = 12, dim: int = 2, remaining: int = 40) -> Po
         rng=np.random.default_rng(seed),
         draw=lambda: rng.random(dim),
         highest=lambda width: (np.array([0.9, 0.2]), 9.0),
-        defaults=NEWEST,
+        defaults=defaults,
     )
 
 
@@ -314,15 +316,19 @@ def test_replicates_are_merged_only_where_nothing_can_be_learnt() -> None:
             assert row == best
 
 
-def test_ids_weighs_what_is_feared_against_what_is_learnt() -> None:
-    """Kirschner and Krause's ratio, at points and at the data, with b from the gate."""
-    here = context(remaining=40)
+@pytest.mark.parametrize(("version", "caution"), [(1, 1.0), (2, 0.0)])
+def test_ids_weighs_what_is_feared_against_what_is_learnt(version: int, caution: float) -> None:
+    """Kirschner and Krause's ratio, at points and at the data, with b from the gate.
+
+    Version 1 fears mu - b s, and version 2 expects mu.
+    """
+    here = context(remaining=40, defaults=defaults_of(version))
     x = np.random.default_rng(1).random((50, 2))
     mu, sigma = here.posterior.predict(x)
     s, t = here.posterior.omega * sigma, gate(1 + 0.3 * 39)
     b = -t
     resolution = max(here.posterior.noise_sd**2, 0.1 * here.posterior.omega**2)
-    ratio = (9.0 - (mu - b * s)) ** 2 / np.log1p(s**2 / resolution)
+    ratio = (9.0 - (mu - caution * b * s)) ** 2 / np.log1p(s**2 / resolution)
     value, slack = rl.IDS().score(here)(x)
     np.testing.assert_allclose(value, -np.log(ratio), rtol=1e-10)
     np.testing.assert_array_equal(slack >= 0, (mu - incumbent_value(here, "mean")) / s >= t)
@@ -338,9 +344,12 @@ def test_ids_ends_at_the_best_mean() -> None:
     assert np.argmax(value) == np.argmax(mu)
 
 
-def test_directed_ids_learns_of_the_point_hoped_for() -> None:
+@pytest.mark.parametrize(("version", "caution"), [(1, 1.0), (2, 0.0)])
+def test_directed_ids_learns_of_the_point_hoped_for(version: int, caution: float) -> None:
     """The information is log det of f there before and after the look, by dense algebra."""
-    here = replace(context(remaining=40), choices=True)
+    here = replace(context(remaining=40, defaults=defaults_of(version)), choices=True)
+    # With choices, version 1 is directed and looks ahead over all that remains by default.
+    policy = rl.IDS() if version == 1 else rl.IDS(payback=1.0, directed=True)
     x, (point, top) = np.random.default_rng(1).random((50, 2)), here.highest(0.0)
     mu, sigma = here.posterior.predict(x)
     s, b = here.posterior.omega * sigma, -gate(40)
@@ -350,16 +359,27 @@ def test_directed_ids_learns_of_the_point_hoped_for() -> None:
         joint = here.posterior.hyper.omega2 * here.posterior.covariance(np.vstack([each, point]))
         after = joint[1, 1] - joint[0, 1] ** 2 / (joint[0, 0] + resolution)
         learnt.append(np.log(joint[1, 1] / after))
-    value, _ = rl.IDS().score(here)(x)
-    np.testing.assert_allclose(value, np.log(learnt) - 2 * np.log(top - mu + b * s), rtol=1e-7)
-    rows, _ = rl.IDS().score(here).at_rows(slice(here.rows))
-    np.testing.assert_allclose(rows, rl.IDS().score(here)(here.posterior.data.x)[0], rtol=1e-6)
-    assert not np.allclose(value, rl.IDS(directed=False).score(here)(x)[0])
+    value, _ = policy.score(here)(x)
+    feared = top - mu + caution * b * s
+    np.testing.assert_allclose(value, np.log(learnt) - 2 * np.log(feared), rtol=1e-7)
+    rows, _ = policy.score(here).at_rows(slice(here.rows))
+    np.testing.assert_allclose(rows, policy.score(here)(here.posterior.data.x)[0], rtol=1e-6)
+    assert not np.allclose(value, replace(policy, directed=False).score(here)(x)[0])
 
 
+def test_ids_of_version_2_is_not_directed_also_with_choices() -> None:
+    numbers = context(remaining=40, defaults=defaults_of(2))
+    choices = replace(numbers, choices=True)
+    x = np.random.default_rng(1).random((50, 2))
+    value, _ = rl.IDS().score(choices)(x)
+    np.testing.assert_array_equal(value, rl.IDS(directed=False).score(choices)(x)[0])
+    np.testing.assert_array_equal(value, rl.IDS().score(numbers)(x)[0])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("unit", [1e-20, 1e-6, 1e6])
-def test_units_don_t_matter_to_directed_ids(unit: float) -> None:
-    plain = replace(context(remaining=40), choices=True)
+def test_units_don_t_matter_to_directed_ids(unit: float, version: int) -> None:
+    plain = replace(context(remaining=40, defaults=defaults_of(version)), choices=True)
     point, top = plain.highest(0.0)
     data, hyper = plain.posterior.data, plain.posterior.hyper
     larger = GP.of(
@@ -367,7 +387,7 @@ def test_units_don_t_matter_to_directed_ids(unit: float) -> None:
     )
     scaled = replace(plain, posterior=larger, highest=lambda b: (point, unit * top))
     x = np.vstack([point, np.random.default_rng(1).random((50, 2))])
-    one, other = (rl.IDS().score(each)(x)[0] for each in (plain, scaled))
+    one, other = (rl.IDS(directed=True).score(each)(x)[0] for each in (plain, scaled))
     np.testing.assert_allclose(other + 2 * np.log(unit), one, rtol=1e-6)
 
 
@@ -387,24 +407,31 @@ def test_a_gain_has_to_pay_within_the_payback() -> None:
     assert rl.EIC(gate=False).threshold(here) is None
 
 
-def test_where_there_are_choices_a_gain_may_pay_over_all_that_remains() -> None:
-    numbers = context(remaining=41)
+@pytest.mark.parametrize(("version", "with_choices"), [(1, 41.0), (2, 13.0)])
+def test_where_there_are_choices_a_gain_may_pay_over_all_that_remains(
+    version: int, with_choices: float
+) -> None:
+    """In version 1; in version 2, choices are no exception."""
+    numbers = context(remaining=41, defaults=defaults_of(version))
     choices = replace(numbers, choices=True)
     assert rl.IDS().horizon(numbers) == 13.0
-    assert rl.IDS().horizon(choices) == 41.0
+    assert rl.IDS().horizon(choices) == with_choices
     assert rl.IDS(0.25).horizon(numbers) == rl.IDS(0.25).horizon(choices) == 11.0
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", [rl.Categorical, rl.Ordinal])
-def test_an_order_is_no_choice(kind: type[rl.Categorical | rl.Ordinal]) -> None:
-    optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0), "k": kind([1, 2, 3])}), 30)
+def test_an_order_is_no_choice(kind: type[rl.Categorical | rl.Ordinal], version: int) -> None:
+    space = rl.Space({"x": rl.Float(0.0, 1.0), "k": kind([1, 2, 3])})
+    optimizer = rl.Optimizer(space, 30, defaults=version)
     for number in range(8):
         optimizer.tell(optimizer.ask(), float(number % 3))
     trial = optimizer.ask()
     assert trial.decision is not None
     assert trial.decision.reason != "design"
     left = 30 - 8
-    assert trial.decision.horizon == (left if kind is rl.Categorical else 1 + 0.3 * (left - 1))
+    all_of_it = kind is rl.Categorical and version == 1
+    assert trial.decision.horizon == (left if all_of_it else 1 + 0.3 * (left - 1))
 
 
 @pytest.mark.parametrize(

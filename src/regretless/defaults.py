@@ -12,12 +12,14 @@ experiments chose the value: docs/results/default.md has them, in the section th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
-from typing import NamedTuple
+from math import inf, log
+from typing import Literal, NamedTuple
 
 from regretless._internal.shown import shown
 from regretless._internal.validate import check_amount, is_number
 from regretless.errors import ConfigError
+
+Method = Literal["ensemble", "map", "ml", "fixed"]  # how hyper-parameters are found, see `Model`
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Prior:
         ConfigError: not 0 < low < high, or not sd > 0.
 
     Example:
-        >>> from math import log
+        >>> from math import inf, log
         >>> Prior(low=0.1, high=10.0, center=log(1.0), sd=1.0)
         Prior(low=0.1, high=10.0, center=0.0, sd=1.0, is_length=False, hidden_by_noise=False)
     """
@@ -73,6 +75,7 @@ class StartRules(NamedTuple):
     grid_dims: int = 2  # for d <= 2 numbers: a grid of about sqrt(budget) points; measured
     choices_first: bool = True  # begin with each choice once, other columns at 1/2; measured
     blind_noise: float = 0.25  # the noise is large if the fitted noise ratio lam^2 reaches this
+    middle_only: bool = False  # one point in the middle; then the policy decides; measured
 
 
 class PriorRules(NamedTuple):
@@ -97,6 +100,7 @@ class ModelRules(NamedTuple):
     """The default settings of `Model`.  A study stores each of them by its value."""
 
     kernel: str = "rippled"  # a trend and a ripple; measured: "Two scales"
+    method: Method = "map"
     length_prior: tuple[float, float] = (log(0.25), 1.0)  # of log h - log(d)/2; see `Model`
     noise_prior: tuple[float, float] = (
         log(0.01),
@@ -107,10 +111,23 @@ class ModelRules(NamedTuple):
     omega2: float = 1.0  # the signal variance before the first fit
 
 
+class EnsembleRules(NamedTuple):
+    """How hyper-parameters are drawn by `Model(method="ensemble")`."""
+
+    sizes: tuple[int, int] = (4, 16)  # fewest and most draws
+    work: int = 400  # with n points, about work / n draws, within `sizes`
+    steps: int = 1  # steps of each chain whenever the model is due for new draws
+    first_steps: int = 5  # steps of each chain for the first draws, and after a surprise
+    prior_results: int = 3  # up to so many results, chains begin at draws from the prior
+    log_signal: tuple[float, float] = (0.5, 1.25)  # mean and sd of log omega^2, unit spread
+    mean_variance: float = 4.0  # prior variance of the constant mean, in units of omega^2
+
+
 class FitRules(NamedTuple):
     """When and how the hyper-parameters are fitted."""
 
     priors: PriorRules = PriorRules()
+    ensemble: EnsembleRules = EnsembleRules()
     free_points: int = 50  # up to about here, a fit costs no more than a search for the next point
     surprise_sds: float = 3.0  # fit at once if the squared prediction errors are so many sds high
     widening: float = 2.0  # signal variance times 1 + 2p/n; measured: "A wider posterior"
@@ -131,8 +148,10 @@ class FitRules(NamedTuple):
 class TailRules(NamedTuple):
     """Which outcomes count as disasters (`Model(tail="log")`, `Scaling.with_knee`); measured."""
 
-    far: float = 3.0  # a disaster is so many widths below the median of the initial design
-    least_results: int = 3  # the initial design needs so many results, or nothing is a disaster
+    far: float = 3.0  # a disaster is so many widths below the median of the first results
+    least_results: int = 3  # so many results are needed, or nothing is a disaster
+    first_results: int | None = None  # the first so many results; None: those of the design
+    lower_half: bool = False  # the usual outcome: the median of the lower half of these, or of all
     median_to_sd: float = 1.5  # the sd of a normal is 1.48 times its median absolute deviation
 
 
@@ -143,6 +162,7 @@ class IDSRules(NamedTuple):
     payback_with_choices: float = 1.0  # a choice tells nothing about the others, so try more
     directed_with_choices: bool = True
     resolution: float = 0.1  # the noise variance counts as at least this share of the signal's
+    caution: float = 1.0  # regret is measured from mu - caution b s, see `IDS`
 
 
 class SearchRules(NamedTuple):
@@ -194,7 +214,18 @@ class Defaults(NamedTuple):
     pending_draws: int = 256  # pairs of opposite draws of the results of pending trials
 
 
-VERSIONS = {1: Defaults(version=1)}
+VERSIONS = {
+    1: Defaults(version=1),
+    2: Defaults(
+        version=2,
+        start=StartRules(middle_only=True, blind_noise=inf),
+        # A noise sd of 0.3 signal sds, within a factor of about 2.4: honest intervals need it.
+        model=ModelRules(method="ensemble", noise_prior=(log(0.08), 1.75)),
+        # Most of the first results are at points that were chosen to be good.
+        tail=TailRules(far=5.0, first_results=8, lower_half=True),
+        ids=IDSRules(payback_with_choices=0.3, directed_with_choices=False, caution=0.0),
+    ),
+}
 NEWEST = VERSIONS[max(VERSIONS)]
 
 

@@ -27,7 +27,8 @@ class Start:
     """The initial design of a run.
 
     It has `size` points.  A run with large noise goes on to `longest` points (see
-    `StartRules.blind_noise`).  A finite space may have fewer points than that.
+    `StartRules.blind_noise`), and so does one without any result (see `middle_only`).  A finite
+    space may have fewer points than that.
 
     The points are computed when they are first needed, because Sobol points need scipy.stats, which
     takes longer to import than a replay of a thousand trials.
@@ -63,9 +64,21 @@ class Start:
         """Whether the user gave the points as a list."""
         return not isinstance(self.design, str)
 
+    @property
+    def middle_only(self) -> bool:
+        """Whether the middle of the space is enough to begin with: each choice once, if there are.
+
+        While no result is known, as with several workers, the run goes on to `longest` points.
+        """
+        return self.design == "auto" and self.n0 is None and self.rules.middle_only
+
     @cached_property
     def size(self) -> int:
-        """The number of points, unless the noise is large."""
+        """The number of points, unless the run has to go on to `longest`."""
+        if self.middle_only:
+            choices = (p for p in self.space.columns if not p.has_order)
+            most = max((p.scale.count or 1 for p in choices), default=1)
+            return min(self.longest, most)
         if self._adapts and self.n0 is None:
             return min(self.longest, self._free + self.rules.beyond_dim)
         return self.longest
@@ -92,6 +105,9 @@ class Start:
         if not isinstance(self.design, str):
             listed = [space.encode(point) for point in self.design]
             return np.array(listed).reshape(len(listed), space.dim)
+        if self.middle_only and not space.has_choices:
+            middle = space.canonical(np.full((1, space.dim), 0.5))
+            return np.vstack([middle, designs.sobol(space, self.longest, self.seed)])
         if self.design == "lhs":
             return designs.latin_hypercube(space, self.longest, self.seed)
         if self._adapts and space.has_choices and self.rules.choices_first:
@@ -132,6 +148,8 @@ class Start:
         space = self.space
         if self.design != "auto":
             return False
+        if self.middle_only:
+            return True
         if self.n0 is not None or self._free > self.rules.grid_dims or space.has_choices:
             return True
         count = math.prod(self._levels)

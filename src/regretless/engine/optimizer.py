@@ -61,18 +61,15 @@ class Optimizer(WithLock):
         policy: a name ("ids", "eic", "ei", "ei-nguyen", "gp-ucb", "gp-ts", ...) or an instance.
         direction: "maximize" or "minimize".
         design: the initial design.
-            "auto": for one or two numeric parameters a grid of about sqrt(budget) points, otherwise
-            Sobol points.  If there are categorical parameters, each choice is tried once first,
-            with the other parameters in the middle of their ranges.
+            "auto": one point in the middle of all ranges.  If there are categorical parameters,
+            each choice is tried once there.  While no result is known, Sobol points follow.
             "sobol", "lhs" (Latin hypercube), "grid" (as in the paper).
             A list of points: exactly these points.
         n0: the number of points of the initial design.  Points from `observe` count towards it, and
             are not asked for again.  It is not used for a list.  With "auto", a given n0 means
-            Sobol points instead of a grid.  If it is None, with d parameters that vary:
-            "auto" takes d + 2 Sobol points, and up to 2d + 2 while the model sees only noise and at
-            least as many evaluations are left.  "sobol" and "lhs" take the larger of sqrt(budget)
-            and 2d + 2.  These three take at most a quarter of the budget.
-            "grid" takes M^d points, M near budget^(1 / (2d)).
+            Sobol points.  If it is None, "sobol" and "lhs" take the larger of sqrt(budget) and
+            2d + 2 points for d parameters that vary, and at most a quarter of the budget.  "grid"
+            takes M^d points, M near budget^(1 / (2d)).
         model: a `Model`; None for the default, and `Model.paper()` for the paper's setting.
         defaults: the version of the library's defaults; None for the newest.  A run that was
             created with an older version keeps that version.
@@ -117,7 +114,9 @@ class Optimizer(WithLock):
         self.direction = direction
         self.defaults = defaults_of(defaults)
         self.model = checked_model(
-            space.columns, Model() if model is None else model, self.defaults.fit
+            space.columns,
+            Model.default(self.defaults.model) if model is None else model,
+            self.defaults.fit,
         )
         n0 = None if n0 is None else checked_n0(n0)
         points = checked_design(space, design)
@@ -463,8 +462,11 @@ class Optimizer(WithLock):
         self._learn(*self._records.fold_observed(event))
 
     def _learn(self, x: Array, told: Outcome, blind: bool = False) -> None:
-        variance = None if told.sem is None else told.sem**2
-        weight = max(told.count, LEAST_SCALE)
+        weight, known = max(told.count, LEAST_SCALE), self.model.noise_sd
+        if told.sem is not None:
+            variance: float | None = told.sem**2
+        else:
+            variance = None if known is None else known**2 / weight
         self._belief = self._belief.learn(
             Observation(x, self._sign * told.value, weight, variance, blind)
         )
@@ -490,8 +492,9 @@ class Optimizer(WithLock):
         sees_noise = (
             fitted is not None and fitted.ok and fitted.hyper.lam2 >= start.rules.blind_noise
         )
+        knows_nothing = start.middle_only and not self._belief.told
         # Near the end, too few evaluations are left to profit from a longer start.
-        longer = sees_noise and self.remaining >= start.longest
+        longer = (sees_noise or knows_nothing) and self.remaining >= start.longest
         if self.remaining and begun < (start.longest if longer else start.size):
             first = self._records.next_of_start(start)
             if first is not None:

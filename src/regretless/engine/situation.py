@@ -79,11 +79,10 @@ class Situation:
 
     @cached_property
     def _expected(self) -> Posterior:
-        """The posterior, with each pending point added at its predicted mean."""
+        """The posterior, in which each pending point counts as observed."""
         posterior = self.posterior
         for x in self.waiting:
-            mu, _ = posterior.predict(x[None, :])
-            posterior = posterior.add(x, float(mu[0]))
+            posterior = posterior.expecting(x)
         return posterior
 
     @cached_property

@@ -3,7 +3,7 @@
 from regretless.defaults import Prior
 from regretless.kernels.base import Features, Kernel, Pullback, positive
 from regretless.kernels.choices import Hamming
-from regretless.kernels.composite import Product, Sum
+from regretless.kernels.composite import Lifted, Product, Sum
 from regretless.kernels.radial import NAMED, SE, Matern, Radial, Rippled
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Features",
     "Hamming",
     "Kernel",
+    "Lifted",
     "Matern",
     "Prior",
     "Product",

@@ -1,4 +1,4 @@
-"""The base class of covariance kernels on the encoded unit cube, all with k(x, x) = 1.
+"""The base class of covariance kernels on the encoded unit cube, with k(x, x) = 1.
 
 Kernels are frozen.  `theta` is the vector of the logarithms of a kernel's parameters, and
 `with_theta` returns the same kernel with other parameters.
@@ -31,7 +31,7 @@ Features = Callable[[Array], tuple[Array, Pullback]]
 
 
 class Kernel(ABC):
-    """A covariance function k(x, x') on the unit cube with k(x, x) = 1.
+    """A covariance function k(x, x') on the unit cube with k(x, x) = `variance`, which is 1.
 
     To write a kernel, make a frozen dataclass that derives from this class, and write the abstract
     methods.  Write `priors` as well if the default prior of a weight does not suit its parameters.
@@ -52,6 +52,11 @@ class Kernel(ABC):
 
     _types: ClassVar[dict[str, type[Kernel]]] = {}
     json_name: ClassVar[str | None] = None
+
+    @property
+    def variance(self) -> float:
+        """k(x, x), the same for all x."""
+        return 1.0
 
     def __init_subclass__(cls, *, json: str | None = None) -> None:
         super().__init_subclass__()
@@ -131,8 +136,8 @@ class Kernel(ABC):
         """
 
     def diag(self, x: Array) -> Array:
-        """k(x_i, x_i) for the rows of x, which is 1."""
-        return np.ones(len(x))
+        """k(x_i, x_i) for the rows of x."""
+        return np.full(len(x), self.variance)
 
     def scales(self, dim: int) -> Array:
         """The distance over which the kernel changes, per column; infinite if it is constant."""

@@ -1,9 +1,10 @@
-"""Kernels that combine other kernels: products and weighted means."""
+"""Kernels that combine other kernels: products, weighted means, and an unknown constant."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
 
 import numpy as np
 from numpy.random import Generator
@@ -156,3 +157,71 @@ def _product(factors: Sequence[Array], pulls: Sequence[Pullback]) -> tuple[Array
     return np.asarray(np.prod(factors, axis=0)), lambda weights: np.asarray(
         sum(pull(weights * _others(factors, i)) for i, pull in enumerate(pulls))
     )
+
+
+@dataclass(frozen=True)
+class Lifted(Kernel, json="Lifted"):
+    """k(x, x') + constant: the kernel of f plus an unknown constant with this prior variance.
+
+    A Gaussian process with this kernel and mean zero has an unknown constant mean, and its
+    posterior includes the doubt about the mean.  The constant is not a fitted parameter.
+
+    Args:
+        base: the kernel of the variation.
+        constant: the prior variance of the constant, in units of the kernel's.
+
+    Raises:
+        ConfigError: the constant is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> from regretless.kernels import SE
+        >>> kernel = Lifted(SE((0.5,)), constant=4.0)
+        >>> kernel.gram(np.array([[0.0]]), np.array([[0.0], [0.5]])).round(4).tolist()
+        [[5.0, 4.6065]]
+    """
+
+    base: Kernel
+    constant: float
+
+    def __post_init__(self) -> None:
+        positive("constant", [self.constant])
+
+    @property
+    def variance(self) -> float:
+        return self.base.variance + self.constant
+
+    @property
+    def theta(self) -> Array:
+        return self.base.theta
+
+    def with_theta(self, theta: Array) -> Lifted:
+        return replace(self, base=self.base.with_theta(theta))
+
+    def priors(self, rules: PriorRules) -> tuple[Prior, ...]:
+        return self.base.priors(rules)
+
+    def gram(self, x: Array, z: Array | None = None) -> Array:
+        return self.base.gram(x, z) + self.constant
+
+    def gram_vjp(self, x: Array) -> tuple[Array, Pullback]:
+        k, pullback = self.base.gram_vjp(x)
+        return k + self.constant, pullback
+
+    def cross_vjp(self, x: Array, z: Array) -> tuple[Array, Pullback]:
+        k, pullback = self.base.cross_vjp(x, z)
+        return k + self.constant, pullback
+
+    def features(self, rng: Generator, count: int) -> Features:
+        """The random functions of the base, each with a random constant added."""
+        base = self.base.features(rng, count)
+        levels = sqrt(self.constant) * rng.standard_normal(count)
+
+        def evaluate(x: Array) -> tuple[Array, Pullback]:
+            phi, pullback = base(x)
+            return phi + levels, pullback
+
+        return evaluate
+
+    def scales(self, dim: int) -> Array:
+        return self.base.scales(dim)

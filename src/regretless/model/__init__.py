@@ -5,6 +5,7 @@ from regretless.model.data import Data
 from regretless.model.factor import Factor, NotPositiveDefinite
 from regretless.model.gp import GP
 from regretless.model.hyper import Hyper
+from regretless.model.mixture import Mixture
 from regretless.model.model import Model, checked_model
 from regretless.model.posterior import Posterior, SamplePath, Shared
 from regretless.model.scaling import Scaling
@@ -17,6 +18,7 @@ __all__ = [
     "Fitted",
     "History",
     "Hyper",
+    "Mixture",
     "Model",
     "NotPositiveDefinite",
     "Observation",

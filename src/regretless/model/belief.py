@@ -20,14 +20,17 @@ from regretless._internal.arrays import Array
 from regretless.defaults import Defaults
 from regretless.errors import NoResultsError, StorageError
 from regretless.model.data import Data
-from regretless.model.fit import fit, refit_due, widened
+from regretless.model.ensemble import draw_ensemble, hypers_of
+from regretless.model.fit import all_alike, fit, is_surprising, refit_due, widened
 from regretless.model.hyper import Hyper
+from regretless.model.mixture import Mixture
 from regretless.model.model import Model
 from regretless.model.posterior import Posterior
 from regretless.model.scaling import Scaling
 from regretless.space import Parameter
 
 _BLOCK = 256
+_ENSEMBLE = 0x656E73  # a stream of random numbers of its own
 
 
 class Observation(NamedTuple):
@@ -75,11 +78,20 @@ class History:
 class Fitted:
     """The current hyper-parameters, the scaling of the outcomes, and the size of the data then."""
 
-    hyper: Hyper
+    hypers: tuple[Hyper, ...]  # one, or several draws that are equally likely
     scaling: Scaling
     at: int  # number of observations that they were fitted to
     points: int  # number of distinct points among these
     ok: bool = True  # False if the fit failed, so that earlier hyper-parameters were kept
+
+    @property
+    def hyper(self) -> Hyper:
+        """The hyper-parameters; of several draws, the middle of the kernel's parameters."""
+        first = self.hypers[0]
+        if len(self.hypers) == 1:
+            return first
+        middle = np.median([hyper.kernel.theta for hyper in self.hypers], axis=0)
+        return replace(first, kernel=first.kernel.with_theta(middle))
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +131,9 @@ class Belief:
         The noise variance is the told standard error squared, or the fitted one.
         """
         assert self.fitted is not None  # callers use `current()`
-        data, hyper, scale = self.data, self.fitted.hyper, self.fitted.scaling.scale
-        noise = hyper.lam2 * hyper.omega2 * scale * scale
+        assert self.posterior is not None
+        data = self.data
+        noise = (self.posterior.noise_sd * self.fitted.scaling.scale) ** 2
         here = (data.x == x).all(axis=1)
         known, weights = data.known[here], data.weight[here]
         weights[~known] /= noise
@@ -142,7 +155,8 @@ class Belief:
         if self.posterior is None:
             at = self.fitted.at
             data = self._scaled(self.fitted.scaling, at)
-            posterior = self.model.posterior(data, self.fitted.hyper)
+            each = (self.model.posterior(data, hyper) for hyper in self.fitted.hypers)
+            posterior = Mixture.of(each)
             ready = replace(self, posterior=posterior, included=at)
         return ready if ready.included == len(self.told) else ready._caught_up()
 
@@ -167,14 +181,13 @@ class Belief:
         posterior, fitted, surprise = self.posterior, self.fitted, self.surprise
         assert posterior is not None
         assert fitted is not None
-        hyper = fitted.hyper
         for x, y, weight, variance, _ in self.told.since(self.included):
             y = float(fitted.scaling.to_model(y))
             if variance is not None:
                 variance /= fitted.scaling.scale**2
             mu, sigma = posterior.predict(x[None, :])
-            noise = hyper.lam2 * hyper.omega2 / weight if variance is None else variance
-            expected = hyper.omega2 * float(sigma[0]) ** 2 + noise
+            noise = posterior.noise_sd**2 / weight if variance is None else variance
+            expected = posterior.omega2 * float(sigma[0]) ** 2 + noise
             gap = y - float(mu[0])
             surprise += gap * gap / expected  # may become infinite, and a fit is then due
             posterior = posterior.add(x, y, weight, variance)
@@ -201,8 +214,11 @@ class Belief:
         y, centred = np.array([told.y for told in self.told]), self.model.mean != "zero"
         if self.model.tail == "linear":
             return Scaling.of(y, centred=centred)
-        start = np.array([told.y for told in self.told if told.blind])
         best, rules = float(self.data.y.max()), self.defaults.tail
+        if rules.first_results is None:
+            start = np.array([told.y for told in self.told if told.blind])
+        else:
+            start = y[: rules.first_results]
         return Scaling.with_knee(y, start, best, centred=centred, rules=rules)
 
     # -- the fit -----------------------------------------------------------------------------------
@@ -216,7 +232,7 @@ class Belief:
         due = refit_due(*counts, ready.surprise, self.model.growth, self.defaults.fit)
         if not due or self.model.method == "fixed":
             return ready
-        return self._refitted()
+        return ready._refitted()
 
     @cached_property
     def _first_fit(self) -> Belief:
@@ -230,22 +246,43 @@ class Belief:
 
     def _refitted(self) -> Belief:
         scaling = self._scaling()
+        data = self._scaled(scaling, len(self.told))
+        ensemble = self.model.method == "ensemble"
+        found = self._drawn(data, scaling.scale) if ensemble else self._fit(data)
+        counts = {"at": len(self.told), "points": len(self.data)}
+        return self.with_fit(found | scaling.to_json() | counts)
+
+    def _fit(self, data: Data) -> dict[str, Any]:
+        """The best hyper-parameters, as JSON."""
         before = self.fitted.hyper if self.fitted else self._first_hyper
-        result = fit(self._scaled(scaling, len(self.told)), before, self.model, self.defaults.fit)
+        result = fit(data, before, self.model, self.defaults.fit)
         hyper = result.hyper
         if result.ok and self.model.method == "map":
             hyper = widened(hyper, len(self.data), self.defaults.fit)
-        return self.with_fit(
-            {
-                "theta": hyper.kernel.theta.tolist(),
-                "lam2": hyper.lam2,
-                "omega2": hyper.omega2,
-                **scaling.to_json(),
-                "at": len(self.told),
-                "points": len(self.data),
-                "ok": result.ok,
-            }
-        )
+        theta = hyper.kernel.theta.tolist()
+        return {"theta": theta, "lam2": hyper.lam2, "omega2": hyper.omega2, "ok": result.ok}
+
+    def _drawn(self, data: Data, scale: float) -> dict[str, Any]:
+        """Draws of hyper-parameters, as JSON.
+
+        The random numbers depend on the number of observations only, so that whoever draws first,
+        an ask or a look at `best()`, gets the same.
+        """
+        start, rules = self._first_hyper, self.defaults.fit
+        rng = np.random.default_rng([_ENSEMBLE, len(self.told)])
+        weights = self.posterior.weights if isinstance(self.posterior, Mixture) else None
+        before, surprised = self._last_draws(scale)
+        drawn = draw_ensemble(data, start, self.model, rules, rng, before, weights, surprised)
+        return {"ensemble": drawn, "ok": not all_alike(data)}
+
+    def _last_draws(self, scale: float) -> tuple[list[list[float]], bool]:
+        """The last draws, in the units of the new scale; and whether results were a surprise."""
+        if self.fitted is None or self.source is None:
+            return [], False
+        new = len(self.told) - self.fitted.at
+        change = 2.0 * math.log(self.fitted.scaling.scale / scale)
+        draws = [[*rest, log_signal + change] for *rest, log_signal in self.source["ensemble"]]
+        return draws, is_surprising(self.surprise, new, self.defaults.fit)
 
     def with_fit(self, source: dict[str, Any]) -> Belief:
         """The state with the fit that is described by this JSON.
@@ -256,24 +293,29 @@ class Belief:
         Raises:
             StorageError: the JSON does not fit the observations or the kernel.
         """
-        lam2, omega2, scaling = source["lam2"], source["omega2"], Scaling.from_json(source)
+        scaling = Scaling.from_json(source)
         at, points = int(source["at"]), int(source["points"])
-        positive = min(lam2, omega2, scaling.scale, scaling.width) > 0
-        if not positive or not 0 < at <= len(self.told):
+        hypers = self._hypers(source)
+        numbers = [scaling.scale, scaling.width]
+        numbers += [number for hyper in hypers for number in (hyper.lam2, hyper.omega2)]
+        if not (hypers and min(numbers) > 0 and 0 < at <= len(self.told)):
             raise StorageError(
                 f"event 'asked': invalid fit for {len(self.told)} results: {source!r:.200}"
             )
-        start = self._first_hyper
-        if len(source["theta"]) != len(start.kernel.theta):
+        fitted = Fitted(hypers, scaling, at, points, bool(source["ok"]))
+        return replace(self, fitted=fitted, source=source, posterior=None, included=0, surprise=0.0)
+
+    def _hypers(self, source: dict[str, Any]) -> tuple[Hyper, ...]:
+        """The hyper-parameters of a fit, or of several draws."""
+        start, size = self._first_hyper, len(self._first_hyper.kernel.theta)
+        drawn = source.get("ensemble")
+        thetas = [source["theta"]] if drawn is None else [vector[:-2] for vector in drawn]
+        if any(len(theta) != size for theta in thetas):
             raise StorageError(
                 f"event 'asked': fit of another kernel than the model's: {source!r:.200}"
             )
-        hyper = replace(
-            start,
-            kernel=start.kernel.with_theta(np.array(source["theta"])),
-            lam2=float(lam2),
-            omega2=float(omega2),
-        )
-        ok = bool(source["ok"])
-        fitted = Fitted(hyper, scaling, at, points, ok)
-        return replace(self, fitted=fitted, source=source, posterior=None, included=0, surprise=0.0)
+        if drawn is not None:
+            return hypers_of(start, drawn)
+        kernel = start.kernel.with_theta(np.array(source["theta"]))
+        lam2, omega2 = float(source["lam2"]), float(source["omega2"])
+        return (replace(start, kernel=kernel, lam2=lam2, omega2=omega2),)

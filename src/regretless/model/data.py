@@ -91,6 +91,18 @@ class Data:
         mine = ~self.known
         return int(self.count[mine].sum() - mine.sum())
 
+    @property
+    def typical_variance(self) -> float | None:
+        """The noise variance of a typical observation, if most observations have a known one.
+
+        It is the median over the points, of the variance that an observation there has on average.
+        None if the variances of at least half of the observations are unknown.
+        """
+        known = self.known
+        if 2.0 * self.count[known].sum() <= self.count.sum():
+            return None
+        return float(np.median(self.count[known] / self.weight[known]))
+
     def standardised(self, shift: float, scale: float) -> Data:
         """The observations with (y - shift) / scale in the place of y."""
         again = float((self.count[self.known] - 1).sum())

@@ -24,6 +24,7 @@ from regretless.model.evidence import evidence, evidence_value
 from regretless.model.factor import NotPositiveDefinite
 from regretless.model.hyper import Hyper
 from regretless.model.model import Model
+from regretless.model.priors import priors_of
 
 _FAILED = 1e25  # the objective of the search where the evidence can't be computed
 
@@ -70,7 +71,12 @@ def refit_due(
         return False
     if points[1] > points[0] and points[1] - points[0] >= growth * (points[0] - rules.free_points):
         return True
-    return new >= growth * observations[0] or surprise > new + rules.surprise_sds * sqrt(2.0 * new)
+    return new >= growth * observations[0] or is_surprising(surprise, new, rules)
+
+
+def is_surprising(surprise: float, new: int, rules: FitRules) -> bool:
+    """Whether `new` observations don't match the predictions, see `refit_due`."""
+    return surprise > new + rules.surprise_sds * sqrt(2.0 * new)
 
 
 def fit(data: Data, start: Hyper, model: Model, rules: FitRules) -> Fit:
@@ -87,7 +93,7 @@ def fit(data: Data, start: Hyper, model: Model, rules: FitRules) -> Fit:
     """
     if model.method == "fixed":
         return Fit(start, -np.inf, 0, message="the parameters are fixed: nothing to fit")
-    if _all_alike(data):
+    if all_alike(data):
         message = "observations are all alike: nothing to fit"
         return Fit(start, -np.inf, 0, ok=False, message=message)
     search = _Search(data, start, model, rules)
@@ -102,7 +108,7 @@ def fit(data: Data, start: Hyper, model: Model, rules: FitRules) -> Fit:
     return Fit(search.hyper_at(best), search.constant - best_value, search.calls)
 
 
-def _all_alike(data: Data) -> bool:
+def all_alike(data: Data) -> bool:
     """Whether all observations are equal up to rounding, including replicates of a point."""
     if not len(data):
         return True
@@ -141,37 +147,19 @@ class _Search:
         self.constant = 0.0 if self.profile else data.constant
         self.data = data if self.profile else replace(data, constant=0.0)
         self.priors = start.kernel.priors(rules.priors)
-        self.lengths = np.array([prior.is_length for prior in self.priors], dtype=bool)
+        table = priors_of(start.kernel, model, rules)
+        self.lengths, self._unit = table.lengths, table.unit
         self.n_theta = len(self.priors)
         self.signal_prior = model.signal_prior(rules)
         self.calls = 0
         self.log_variance = log(max(float(np.var(data.y)), 1e-300))
-        rows = [(log(prior.low), log(prior.high)) for prior in self.priors]
-        lowest, highest = rules.priors.noise_bounds
-        rows.append((log(lowest), log(highest)))
-        if not self.profile:
-            rows.append((self.log_variance - 14.0, self.log_variance + 14.0))
-        self.bounds = np.array(rows)
-        self.hidden = np.zeros(len(rows))  # 1 for parameters with `hidden_by_noise`
-        self.hidden[: self.n_theta] = [prior.hidden_by_noise for prior in self.priors]
-        self.center, self.spread = self._priors()
-
-    @property
-    def _unit(self) -> float:
-        """sqrt(d), the unit of length-scales, because distances in a cube grow with sqrt(d)."""
-        return sqrt(max(1, int(self.lengths.sum())))
-
-    def _priors(self) -> tuple[Array, Array]:
-        """The centre and the sd of the normal priors on p; the sd is infinite without a prior."""
-        size = len(self.bounds)
-        if self.model.method == "ml":
-            return np.zeros(size), np.full(size, np.inf)
-        mu, sd = self.model.length_prior
-        theta = self._theta(mu + log(self._unit))
-        sds = np.where(self.lengths, sd, [prior.sd for prior in self.priors])
-        center = [*theta, self.model.noise_prior[0], 0.0]
-        spread = [*sds, self.model.noise_prior[1], np.inf]
-        return np.array(center[:size]), np.array(spread[:size])
+        self.bounds, self.hidden = table.bounds, table.hidden
+        self.center, self.spread = table.center, table.spread
+        if not self.profile:  # omega^2 has wide bounds and no normal prior
+            around = (self.log_variance - 14.0, self.log_variance + 14.0)
+            self.bounds = np.vstack([self.bounds, around])
+            self.hidden, self.center = np.append(self.hidden, 0.0), np.append(self.center, 0.0)
+            self.spread = np.append(self.spread, np.inf)
 
     def _theta(self, log_length: float) -> Array:
         """Theta with this log length-scale, and all other parameters at their prior centres."""

@@ -66,6 +66,10 @@ class GP:
     def jitter(self) -> float:
         return self.factor.jitter
 
+    @property
+    def width(self) -> int:
+        return len(self.data)
+
     def scales(self, dim: int) -> Array:
         return self.hyper.kernel.scales(dim)
 
@@ -80,11 +84,16 @@ class GP:
         noise = self.hyper.noise(data)
         if len(data) > len(self.data):
             column = self.hyper.kernel.gram(self.data.x, x[None, :])[:, 0]
-            factor = self.factor.append(column, 1.0 + float(noise[row]))
+            factor = self.factor.append(column, self.hyper.kernel.variance + float(noise[row]))
         else:
             delta = float(noise[row] - self.hyper.noise(self.data)[row])
             factor = self.factor.shift_diagonal(row, delta)
         return GP.of(data, self.hyper) if factor.worn else GP(data, self.hyper, factor)
+
+    def expecting(self, x: Array) -> GP:
+        """The posterior as if x had been observed, with a result that equals its mean."""
+        mu, _ = self.predict(x[None, :])
+        return self.add(x, float(mu[0]))
 
     # -- posterior ---------------------------------------------------------------------------------
 
@@ -112,13 +121,13 @@ class GP:
             return np.stack([k @ self.alpha, self.factor.quad(k.T)])
 
         mu, quad = _in_blocks(mean_and_quad, x, len(self.data))
-        return self.mean + mu, _sd(quad)
+        return self.mean + mu, _sd(self.hyper.kernel.variance - quad)
 
     def predict_vjp(self, x: Array) -> tuple[Array, Array, Callable[[Array, Array], Array]]:
         """mu, sigma, and (a, b) -> a dmu/dx + b dsigma/dx row by row."""
         k, pullback = self.hyper.kernel.cross_vjp(x, self.data.x)
         quad, solved = self.factor.quad_and_solve(k.T)
-        sigma = _sd(quad)
+        sigma = _sd(self.hyper.kernel.variance - quad)
 
         def gradient(a: Array, b: Array) -> Array:
             return pullback(a[:, None] * self.alpha - (b / sigma)[:, None] * solved.T)
@@ -135,7 +144,7 @@ class GP:
         loud = noise > _CANCELLATION_NOISE
         quiet = np.where(loud, 0.0, noise)
         variance = quiet - quiet * quiet * self.factor.inverse_diagonal()
-        mu, sigma = self.data.y - quiet * self.alpha, np.sqrt(np.maximum(variance, _TINY))
+        mu, sigma = self.data.y - quiet * self.alpha, _sd(variance)
         if loud.any():
             mu[loud], sigma[loud] = self.predict(self.data.x[loud])
         return mu, sigma
@@ -293,5 +302,5 @@ def _in_blocks(function: Callable[[Array], Array], x: Array, width: int) -> Arra
     return np.concatenate(parts, axis=-1) if parts else function(x)
 
 
-def _sd(quad: Array) -> Array:
-    return np.sqrt(np.maximum(1.0 - quad, _TINY))
+def _sd(variance: Array) -> Array:
+    return np.sqrt(np.maximum(variance, _TINY))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import sqrt
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -17,9 +17,9 @@ from regretless._internal.validate import (
     plain,
     with_plain_numbers,
 )
-from regretless.defaults import NEWEST, FitRules, Prior
+from regretless.defaults import NEWEST, FitRules, Method, ModelRules, Prior
 from regretless.errors import ConfigError
-from regretless.kernels import NAMED, Kernel, Product
+from regretless.kernels import NAMED, Kernel, Lifted, Product
 from regretless.model.data import Data
 from regretless.model.gp import GP
 from regretless.model.hyper import Hyper
@@ -38,8 +38,9 @@ class Model:
             encoded columns.  A name stands for a kernel over the ordered columns, times a Hamming
             kernel over the categorical ones.
         mean: whether the prior mean of f is a fitted constant or zero.
-        method: how the hyper-parameters are found: "map" (maximum a posteriori, with weak priors),
-            "ml" (maximum likelihood) or "fixed" (not fitted).
+        method: how the hyper-parameters are found: "ensemble" (several draws from their posterior,
+            over which everything is averaged), "map" (maximum a posteriori, with weak priors), "ml"
+            (maximum likelihood) or "fixed" (not fitted).
         length_prior: mean and sd of log h - log(d)/2, for a length-scale h and d columns.  The term
             log(d)/2 is there because distances in a cube grow with sqrt(d).
         noise_prior: mean and sd of log lam^2.
@@ -49,6 +50,8 @@ class Model:
         tail: how the model counts disasters, which are outcomes far worse than usual.  "log" counts
             them by their logarithm, so that one of them can't spoil the fit.  "linear" counts them
             as they are.
+        noise_sd: the sd of the noise of one evaluation, in the user's units, if it is known.  It
+            counts for each result that is told without a standard error.  None to estimate it.
 
     Raises:
         ConfigError: a setting is unknown or out of range.
@@ -62,13 +65,14 @@ class Model:
 
     kernel: str | Kernel = NEWEST.model.kernel
     mean: Literal["constant", "zero"] = "constant"
-    method: Literal["map", "ml", "fixed"] = "map"
+    method: Method = NEWEST.model.method
     length_prior: tuple[float, float] = NEWEST.model.length_prior
     noise_prior: tuple[float, float] = NEWEST.model.noise_prior
     growth: float = NEWEST.model.growth
     lam2: float = NEWEST.model.lam2
     omega2: float = NEWEST.model.omega2
     tail: Literal["log", "linear"] = "log"
+    noise_sd: float | None = None
 
     def __post_init__(self) -> None:
         with_plain_numbers(self)
@@ -76,13 +80,16 @@ class Model:
             raise ConfigError(f"kernel: need one of {', '.join(NAMED)}, got {shown(self.kernel)}")
         if not is_one_of(self.mean, ("constant", "zero")):
             raise ConfigError(f"mean: need 'constant' or 'zero', got {shown(self.mean)}")
-        if not is_one_of(self.method, ("map", "ml", "fixed")):
-            raise ConfigError(f"method: need 'map', 'ml' or 'fixed', got {shown(self.method)}")
+        if not is_one_of(self.method, get_args(Method)):
+            names = ", ".join(map(repr, get_args(Method)))
+            raise ConfigError(f"method: need one of {names}, got {shown(self.method)}")
         if not is_one_of(self.tail, ("log", "linear")):
             raise ConfigError(f"tail: need 'log' or 'linear', got {shown(self.tail)}")
         check_amount("growth", self.growth)
         check_amount("lam2", self.lam2, positive=True)
         check_amount("omega2", self.omega2, positive=True)
+        if self.noise_sd is not None:
+            check_amount("noise_sd", self.noise_sd, positive=True)
         for name in ("length_prior", "noise_prior"):
             prior = getattr(self, name)
             numbers = isinstance(prior, tuple | list) and all(map(is_number, prior))
@@ -91,6 +98,19 @@ class Model:
                     f"{name}: need (center, sd), sd > 0, of a logarithm, got {shown(prior)}"
                 )
             object.__setattr__(self, name, plain(tuple(prior)))
+
+    @classmethod
+    def default(cls, rules: ModelRules) -> Model:
+        """The default model of a version of the defaults."""
+        return cls(
+            kernel=rules.kernel,
+            method=rules.method,
+            length_prior=rules.length_prior,
+            noise_prior=rules.noise_prior,
+            growth=rules.growth,
+            lam2=rules.lam2,
+            omega2=rules.omega2,
+        )
 
     @classmethod
     def paper(cls) -> Model:
@@ -129,6 +149,8 @@ class Model:
             rules: the constants of the fit.
         """
         kernel = self._kernel_for(columns, rules)
+        if self.method == "ensemble" and self.mean == "constant":
+            kernel = Lifted(kernel, rules.ensemble.mean_variance)
         return Hyper(kernel, self.lam2, self.omega2, self._mean_precision(rules))
 
     def posterior(self, data: Data, hyper: Hyper) -> Posterior:
@@ -136,7 +158,7 @@ class Model:
         return GP.of(data, hyper)
 
     def _mean_precision(self, rules: FitRules) -> float | None:
-        if self.mean == "zero":
+        if self.mean == "zero" or self.method == "ensemble":
             return None
         return rules.priors.mean_precision if self.method == "map" else 0.0
 
@@ -160,7 +182,7 @@ class Model:
         Raises:
             ConfigError: the kernel is unknown, or a setting is out of range.
         """
-        # Old studies have no `tail` in their JSON.
+        # Old studies have no `tail` and no `noise_sd` in their JSON.
         given: dict[str, Any] = {"tail": "linear"} | _with_tuples(data)
         if not isinstance(given["kernel"], str):
             given["kernel"] = Kernel.from_json(given["kernel"])
@@ -198,6 +220,7 @@ def checked_model(columns: Sequence[Parameter], model: object, rules: FitRules) 
     if not isinstance(model, Model):
         raise ConfigError(f"model: need a Model, got {shown(model)}")
     kernel = model.start(columns, rules).kernel
+    kernel = kernel.base if isinstance(kernel, Lifted) else kernel
     try:
         kernel.gram(np.full((1, len(columns)), 0.5))
     except IndexError:

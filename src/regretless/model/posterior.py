@@ -133,6 +133,16 @@ class Posterior(Protocol):
     def scales(self, dim: int) -> Array:
         """For each column, the distance over which f changes; infinite if it is constant."""
 
+    @property
+    def width(self) -> int:
+        """The number of terms in the sum that gives a mean: how much work a prediction is."""
+
+    def expecting(self, x: Array) -> Posterior:
+        """The posterior as if x had been observed, with a result that changes no mean.
+
+        A pending trial counts like this.
+        """
+
     def add(
         self, x: Array, y: float, weight: float = 1.0, variance: float | None = None
     ) -> Posterior:

@@ -59,24 +59,25 @@ class Scaling:
     ) -> Scaling:
         """The scaling that gives the outcomes y unit spread, with disasters by their logarithm.
 
-        The points of the initial design were chosen without any results, so the median of their
-        outcomes is the usual outcome.  An outcome is a disaster if it is below this median by more
-        than `rules.far` widths.  The width is the larger one of two numbers: the distance from the
-        median to `best`, and the sd of the outcomes of the initial design.  This sd is estimated
-        from the median absolute deviation, which a disaster hardly changes.
+        The usual outcome is the median of the first outcomes, or of their lower half if most of
+        the first points were chosen to be good ones.  An outcome is a disaster if it is below the
+        usual one by more than `rules.far` widths.  The width is the larger one of two numbers: the
+        distance from the usual outcome to `best`, and the sd of the first outcomes.  This sd is
+        estimated from the median absolute deviation, which a disaster hardly changes.
 
         Args:
             y: all outcomes.
-            start: the outcomes of the initial design.
+            start: the first outcomes.
             best: the largest mean of the outcomes of one point.
             centred: whether to shift the mean to 0.
             rules: the constants.
 
         Returns:
-            A scaling without a knee if the initial design has too few results, or no spread.
+            A scaling without a knee if there are too few first outcomes, or if they have no spread.
         """
         if len(start) >= rules.least_results:
-            usual = float(np.median(start))
+            low = np.sort(start)[: (len(start) + 1) // 2] if rules.lower_half else start
+            usual = float(np.median(low))
             middle = float(np.median(np.abs(start - usual)))
             width = max(best - usual, rules.median_to_sd * middle)
             if _counts(width, max(abs(usual), abs(best))):

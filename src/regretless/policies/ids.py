@@ -22,13 +22,14 @@ _NO_VARIANCE = 1e-12  # relative variances below this count as zero
 class IDS(Policy):
     """Information-directed sampling (Kirschner and Krause 2018) within EIC's gate.
 
-    It minimises (worst-case regret)^2 / information gain:
-        (max U - (mu - b s))^2 / log(1 + s^2 / r^2), with U = mu + b s.
+    It minimises regret^2 / information gain:
+        (max U - mu + c b s)^2 / log(1 + s^2 / r^2), with U = mu + b s.
 
     The width b grows with n in their work.  Here b = |t|, where t is EIC's gate.  x is worth its
     cost as long as the incumbent value is below mu + |t| s, so U is an optimistic estimate of f
     that suits the remaining budget.  The gate excludes points whose information comes too late to
-    pay for itself.
+    pay for itself.  c is 0; in version 1 of the defaults it is 1, which keeps to points that are
+    well known.
 
     r is the sd of the noise, but at least 0.3 omega.  With a smaller r, one observation would tell
     everything about its point, and the policy would move in small steps.
@@ -36,12 +37,10 @@ class IDS(Policy):
     Args:
         payback: an improvement has to pay within 1 + payback (m - 1) of the m evaluations that
             remain, from 0 to 1.  EIC counts all m, as if nothing better were found later.  But most
-            improvements are soon surpassed.  None for the default: 0.3, or 1 if some parameter has
-            choices without an order, because one choice tells little about the others.
-        directed: whether only information on f at argmax U counts.  Otherwise the policy may go on
-            to learn about the first hill that it found, which is cheap, until the gate excludes the
-            other choices.  None for the default: True if some parameter has choices without an
-            order.
+            improvements are soon surpassed.  None for the default: 0.3.
+        directed: whether only information on f at argmax U counts.  None for the default: False.
+            In version 1 of the defaults, None means a payback of 1 and True where some parameter
+            has choices without an order.
         merge: see `Policy`.
 
     Raises:
@@ -78,6 +77,7 @@ class IDS(Policy):
     def score(self, inputs: PolicyInput) -> Score:
         posterior, rules = inputs.posterior, inputs.defaults.ids
         b = -self.threshold(inputs)
+        below = rules.caution * b
         hoped_for, top = inputs.highest(b)
         noise2 = max(posterior.noise_sd**2, rules.resolution * posterior.omega**2)
         least = 1e-9 * posterior.omega  # a lower bound of the regret, for its logarithm
@@ -91,9 +91,9 @@ class IDS(Policy):
 
         def utility(mu: Array, s: Array, *covariance: Array) -> tuple[Array, ...]:
             value, d_s, *d_covariance = learnt(s, *covariance)
-            feared = np.maximum(top - mu + b * s, least)
+            feared = np.maximum(top - mu + below * s, least)
             value = value - 2.0 * np.log(feared)
-            return value, 2.0 / feared, d_s - 2.0 * b / feared, *d_covariance
+            return value, 2.0 / feared, d_s - 2.0 * below / feared, *d_covariance
 
         gates = self.gates(inputs)
         return PosteriorScore(posterior, posterior.omega, utility, shared, constraints=gates)

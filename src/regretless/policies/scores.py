@@ -250,7 +250,7 @@ class PosteriorScore(Score):
 
     @property
     def width(self) -> int:
-        return len(self.posterior.points)
+        return self.posterior.width
 
     def scales(self, dim: int) -> Array:
         return self.posterior.scales(dim)

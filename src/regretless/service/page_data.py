@@ -238,10 +238,10 @@ class _PosteriorView:
 
         In blocks, because the kernel compares all rows of one with all rows of the other.
         """
-        gram = self.situation.fitted.hyper.kernel.gram
-        starts = range(0, len(others), BLOCK)
-        parts = [np.diag(gram(self.points[i : i + BLOCK], others[i : i + BLOCK])) for i in starts]
-        return np.concatenate(parts)
+        kernel, starts = self.situation.fitted.hyper.kernel, range(0, len(others), BLOCK)
+        pairs = [(self.points[i : i + BLOCK], others[i : i + BLOCK]) for i in starts]
+        covariance = np.concatenate([np.diag(kernel.gram(x, z)) for x, z in pairs])
+        return covariance / np.sqrt(kernel.diag(self.points) * kernel.diag(others))
 
 
 def _line(parameter: Parameter) -> Array:

@@ -167,7 +167,12 @@ class Ledger:
     def of(cls, optimizer: Optimizer) -> Ledger:
         """The ledger of everything that this optimiser was told so far."""
         copy = optimizer.copy()
-        return cls(copy, tuple(row for row in copy.history() if row.status == "told"))
+        return cls.from_rows(copy, copy.history())
+
+    @classmethod
+    def from_rows(cls, optimizer: Optimizer, rows: Sequence[Row]) -> Ledger:
+        """The ledger of an optimiser that is told nothing more, with its history."""
+        return cls(optimizer, tuple(row for row in rows if row.status == "told"))
 
     @property
     def values(self) -> Array:
@@ -255,8 +260,11 @@ class Ledger:
         """
         if not self.trials:
             return None
-        optimizer, tried = self.optimizer, [row.params for row in self.trials]
-        points, index = distinct_points(optimizer.space, [*tried, optimizer.best().params])
+        optimizer = self.optimizer
+        tried = [
+            optimizer._records.trials[row.number].x for row in self.trials if row.number is not None
+        ]
+        points, index = _distinct_rows([*tried, optimizer.space.encode(optimizer.best().params)])
         visits, best, first = index[:-1], int(index[-1]), int(index[0])
         f = JointPosterior.at(optimizer._situation(), points)
         return Estimates(
@@ -334,6 +342,14 @@ def distinct_points(
             seen[text] = rows.setdefault(space.encode(params).tobytes(), len(rows))
         index.append(seen[text])
     x = np.frombuffer(b"".join(rows), dtype=float).reshape(len(rows), space.dim)
+    return x, np.array(index, dtype=np.intp)
+
+
+def _distinct_rows(points: Sequence[Array]) -> tuple[Array, NDArray[np.intp]]:
+    """The distinct ones among encoded points, and the row in which each point is found."""
+    rows: dict[bytes, int] = {}
+    index = [rows.setdefault(x.tobytes(), len(rows)) for x in points]
+    x = np.frombuffer(b"".join(rows), dtype=float).reshape(len(rows), -1)
     return x, np.array(index, dtype=np.intp)
 
 

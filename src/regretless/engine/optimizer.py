@@ -475,6 +475,10 @@ class Optimizer(WithLock):
         """Use what a copy has computed for its last proposal, instead of computing it again."""
         self._proposed = twin._proposed
 
+    def _take_posterior_of(self, twin: Optimizer) -> None:
+        """Use the posterior that an earlier copy has built, instead of building it again."""
+        self._belief = self._belief.with_posterior_of(twin._belief)
+
     # -- deciding ----------------------------------------------------------------------------------
 
     def _decide(self) -> tuple[Belief, Array, Decision]:

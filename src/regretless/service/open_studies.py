@@ -108,6 +108,7 @@ class OpenStudy:
             # Computed on a copy: the study stays free for others.
             view = self.study.snapshot()
             known = self._answers[question] = (view.seq, question(view))
+            self.study.take_posterior_of(view)
         return known[1]
 
 

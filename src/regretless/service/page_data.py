@@ -26,6 +26,7 @@ from regretless.space import Parameter, Scalar
 from regretless.studies import Snapshot, counts
 
 TABLE_ROWS = 500  # the page lists so many trials; the API has the earlier ones
+BLOCK = 32  # points whose correlations are computed at once
 SLICE_POINTS = 61  # points along a parameter
 SAMPLED_POINTS = 512  # points of the space, for the share of it that is worth exploring
 WITHIN_95 = 1.96  # a normal variable is within so many sds of its mean with 95 %
@@ -58,13 +59,13 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
         "direction": optimizer.direction,
         "policy": optimizer.policy.name,
         "space": optimizer.space.to_json(),
-        "counts": counts(optimizer, rows),
+        "counts": counts(optimizer),
         "best": view and _best(view.best),
         "noise_sd": view and view.noise_sd,
         "worth_exploring": view and view.worth_exploring(),
         "pending": _pending(snapshot),
         "decisions": _decisions(rows),
-        "running": view and _running(Ledger.of(optimizer)),
+        "running": view and _running(Ledger.from_rows(optimizer, rows)),
         "calibration": _calibration(rows),
         "slices": view.slices() if view else [],
         "trials": [_trial(row) for row in rows[-TABLE_ROWS:]],
@@ -160,11 +161,17 @@ class _PosteriorView:
 
     @classmethod
     def of(cls, optimizer: Optimizer, rows: Sequence[Row]) -> _PosteriorView:
-        # By text, in which the choices True and 1 differ.
-        distinct = {repr(row.params): row.params for row in rows if row.value is not None}
-        params = list(distinct.values())
-        points = np.array([optimizer.space.encode(each) for each in params])
-        # Private, but the noise and the kernel of the last fit are nowhere else.
+        # Private, but the encoded points, and the noise and the kernel of the last fit, are nowhere
+        # else.
+        trials = optimizer._records.trials
+        distinct: dict[bytes, tuple[dict[str, Scalar], Array]] = {}
+        for row in rows:
+            if row.value is not None:
+                number = row.number
+                x = optimizer.space.encode(row.params) if number is None else trials[number].x
+                distinct.setdefault(x.tobytes(), (row.params, x))
+        params = [each for each, _ in distinct.values()]
+        points = np.array([x for _, x in distinct.values()])
         return cls(optimizer, optimizer._situation(), optimizer.best(), params, points)
 
     @cached_property
@@ -212,8 +219,7 @@ class _PosteriorView:
         mean, sd = self.situation.predict(x)
         onto = np.tile(self.here, (len(self.points), 1))
         onto[:, j] = self.points[:, j]
-        kernel = _varying(self.situation.fitted.hyper.kernel)
-        near = np.diag(kernel.gram(self.points, onto)) / kernel.variance
+        near = self._correlations(onto)
         return {
             "name": name,
             "kind": parameter.kind,
@@ -228,6 +234,17 @@ class _PosteriorView:
                 for params, (y, count), close in zip(self.params, told, near, strict=True)
             ],
         }
+
+    def _correlations(self, others: Array) -> Array:
+        """The prior correlation of each point with the same row of `others`.
+
+        In blocks, because the kernel compares all rows of one with all rows of the other.
+        """
+        kernel = _varying(self.situation.fitted.hyper.kernel)
+        starts = range(0, len(others), BLOCK)
+        pairs = [(self.points[i : i + BLOCK], others[i : i + BLOCK]) for i in starts]
+        covariance = np.concatenate([np.diag(kernel.gram(x, z)) for x, z in pairs])
+        return covariance / np.sqrt(kernel.diag(self.points) * kernel.diag(others))
 
 
 def _varying(kernel: Kernel) -> Kernel:

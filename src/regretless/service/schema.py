@@ -249,7 +249,7 @@ class Summary(BaseModel):
             seq=view.seq,
             direction=optimizer.direction,
             policy=optimizer.policy.name,
-            **counts(optimizer, optimizer.history()),
+            **counts(optimizer),
             best=best,
         )
 
@@ -269,7 +269,7 @@ class Detail(Summary):
         return cls(
             **Summary.of(view).model_dump(),
             settings=view.optimizer.spec(),
-            lost=Ledger.of(view.optimizer).lost(),
+            lost=Ledger.from_rows(view.optimizer, view.optimizer.history()).lost(),
             waiting={trial.number: view.asked_at[trial.number] for trial in pending},
         )
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from regretless.engine import Optimizer
 from regretless.ledger import Ledger
-from regretless.results import Decision, Row, Trial
+from regretless.results import Decision, Trial
 from regretless.studies.study import Snapshot
 
 
@@ -31,14 +30,11 @@ def study_json(view: Snapshot) -> dict[str, Any]:
     }
 
 
-def counts(optimizer: Optimizer, rows: Sequence[Row]) -> dict[str, Any]:
-    """The budget, what is left of it, and how many of the rows have each status.
-
-    Args:
-        optimizer: the optimiser whose budget is meant.
-        rows: its history.
-    """
-    status = Counter(row.status for row in rows)
+def counts(optimizer: Optimizer) -> dict[str, Any]:
+    """The budget, what is left of it, and how many trials and prior results have each status."""
+    records = optimizer._records  # its history would copy every row
+    status = Counter(record.status for record in records.trials)
+    status["observed"] = len(records.prior)
     return {
         "budget": optimizer.budget,
         "asked": optimizer.asked,

@@ -130,6 +130,14 @@ class Reading(ABC):
         with self._lock:
             return self._refreshed().snapshot()
 
+    def take_posterior_of(self, view: Snapshot) -> None:
+        """Keep the posterior that a snapshot has built, so that the next snapshot has it.
+
+        Call it after the questions about a snapshot of this study.  It changes no answer.
+        """
+        with self._lock:
+            self._state.optimizer._take_posterior_of(view.optimizer)
+
     def refresh(self) -> int:
         """Read what other processes wrote, and return the number of the last event.
 

@@ -1,6 +1,6 @@
 """Write the golden suggestions of a version of the defaults, when the version is new:
 
-    python tests/golden.py 2 > tests/assets/defaults-2.json
+    python tests/golden.py 3 > tests/assets/defaults-3.json
 
 Each case is a stored optimiser and its next suggestion.  tests/test_defaults.py compares.  A file
 that was released is never written again.

@@ -11,7 +11,7 @@ from regretless.defaults import MergeRules
 from regretless.engine import Situation
 from regretless.engine import situation as deciding
 from regretless.improvement import h
-from regretless.model import Mixture
+from regretless.model import GP, Mixture
 from regretless.policies import Candidates, Score
 
 Array = NDArray[np.float64]
@@ -35,16 +35,17 @@ def best_point() -> Array:
     return np.asarray(alone.inputs.incumbent.x)
 
 
+@pytest.mark.parametrize(("defaults", "kind"), [(2, GP), (3, Mixture)])
 @pytest.mark.parametrize("policy", ["ids", "eic", "gp-ts"])
-def test_a_decision_leaves_nothing_to_collect(policy: str) -> None:
+def test_a_decision_leaves_nothing_to_collect(policy: str, defaults: int, kind: type) -> None:
     """Posteriors take megabytes, and garbage in circles waits for its collector."""
 
     def posteriors() -> int:
         return sum(
-            type(each) is Mixture for each in gc.get_objects()
+            type(each) is kind for each in gc.get_objects()
         )  # a look at more would wake others
 
-    opt = rl.Optimizer(PLANE, 40, policy=policy)
+    opt = rl.Optimizer(PLANE, 40, policy=policy, defaults=defaults)
     gc.collect()
     before = posteriors()
     gc.disable()

@@ -285,7 +285,7 @@ def test_how_many_points_a_run_of_version_1_starts_with(
 )
 def test_a_run_of_version_2_starts_in_the_middle(dim: int, budget: int, longest: int) -> None:
     space = cube(dim)
-    start = Start(space, Horizon(budget), "auto", None, 5, defaults_of(2).start)
+    start = Start(space, Horizon(budget), "auto", None, 5, defaults_of(3).start)
     assert start.middle_only
     assert (start.size, start.longest) == (1, longest)
     assert start.points[0].tolist() == [0.5] * dim
@@ -295,10 +295,10 @@ def test_a_run_of_version_2_starts_in_the_middle(dim: int, budget: int, longest:
 
 def test_the_middle_of_a_space_of_version_2_is_a_point_of_it() -> None:
     space = Space({"rate": Float(1e-3, 10.0, log=True), "n": Int(1, 9), "size": Ordinal([1, 3, 9])})
-    start = Start(space, Horizon(100), "auto", None, 0, defaults_of(2).start)
+    start = Start(space, Horizon(100), "auto", None, 0, defaults_of(3).start)
     assert space.decode(start.points[0]) == {"rate": 0.1, "n": 5, "size": 3}
     fixed = Space({"x": Float(0.0, 1.0), "only": Categorical(["this"])})
-    start = Start(fixed, Horizon(100), "auto", None, 0, defaults_of(2).start)
+    start = Start(fixed, Horizon(100), "auto", None, 0, defaults_of(3).start)
     assert start.size == 1
     assert fixed.decode(start.points[0]) == {"x": 0.5, "only": "this"}
 
@@ -315,7 +315,7 @@ def test_a_run_of_version_2_starts_with_each_choice_once(
             "only": Categorical(["this"]),
         }
     )
-    start = Start(space, Horizon(budget), "auto", None, 4, defaults_of(2).start)
+    start = Start(space, Horizon(budget), "auto", None, 4, defaults_of(3).start)
     assert start.middle_only
     assert (start.size, start.longest) == (size, longest)
     assert np.array_equal(start.points, choices_first(space, longest, 4))
@@ -352,14 +352,14 @@ def test_a_start_that_was_asked_for_is_the_same_in_each_version(
 
 def test_a_list_of_points_is_a_start_of_version_2_too() -> None:
     points: list[dict[str, Scalar]] = [{"x0": 0.1, "x1": 0.9}, {"x0": 0.2, "x1": 0.3}]
-    start = Start(cube(2), Horizon(9), points, None, 0, defaults_of(2).start)
+    start = Start(cube(2), Horizon(9), points, None, 0, defaults_of(3).start)
     assert not start.middle_only
     assert (start.size, start.longest) == (2, 2)
     assert np.allclose(start.points, [[0.1, 0.9], [0.2, 0.3]], rtol=0, atol=1e-14)
 
 
 # ---------------------------------------------------------------------------------------------
-# Runs that begin with the start of version 2
+# Runs that begin with the start of version 3
 
 
 def reasons(optimizer: Optimizer, count: int) -> list[str]:
@@ -367,8 +367,8 @@ def reasons(optimizer: Optimizer, count: int) -> list[str]:
 
 
 def test_version_2_goes_on_with_the_design_while_nothing_is_told() -> None:
-    optimizer = Optimizer(cube(3), 100, seed=1, defaults=2)
-    planned = Start(cube(3), Horizon(100), "auto", None, 1, defaults_of(2).start).points
+    optimizer = Optimizer(cube(3), 100, seed=1, defaults=3)
+    planned = Start(cube(3), Horizon(100), "auto", None, 1, defaults_of(3).start).points
     trials = optimizer.ask(8)
     assert [trial.decision.reason for trial in trials] == ["design"] * 8
     asked = np.array([optimizer.space.encode(trial.params) for trial in trials])
@@ -380,7 +380,7 @@ def test_version_2_goes_on_with_the_design_while_nothing_is_told() -> None:
 
 def test_version_2_leaves_the_design_with_the_first_result() -> None:
     for told in range(1, 8):
-        optimizer = Optimizer(cube(3), 100, seed=1, defaults=2)
+        optimizer = Optimizer(cube(3), 100, seed=1, defaults=3)
         trials = optimizer.ask(told)
         optimizer.tell(trials[-1], 1.0)
         assert "design" not in reasons(optimizer, 1)
@@ -388,7 +388,7 @@ def test_version_2_leaves_the_design_with_the_first_result() -> None:
 
 def test_version_2_tries_each_choice_before_it_decides() -> None:
     space = Space({"x": Float(0.0, 1.0), "kind": Categorical(["u", "v", "w"])})
-    optimizer = Optimizer(space, 100, seed=1, defaults=2)
+    optimizer = Optimizer(space, 100, seed=1, defaults=3)
     for value in (0.3, 0.7, 0.5):
         trial = optimizer.ask()
         assert trial.decision.reason == "design"
@@ -398,11 +398,11 @@ def test_version_2_tries_each_choice_before_it_decides() -> None:
 
 
 def test_prior_data_are_a_start_of_version_2() -> None:
-    optimizer = Optimizer(cube(3), 100, seed=1, defaults=2)
+    optimizer = Optimizer(cube(3), 100, seed=1, defaults=3)
     optimizer.observe({"x0": 0.1, "x1": 0.2, "x2": 0.3}, 1.0)
     assert optimizer.ask().decision.reason != "design"
     space = Space({"x": Float(0.0, 1.0), "kind": Categorical(["u", "v", "w"])})
-    optimizer = Optimizer(space, 100, seed=1, defaults=2)
+    optimizer = Optimizer(space, 100, seed=1, defaults=3)
     optimizer.observe({"x": 0.1, "kind": "u"}, 1.0)
     asked = []
     for _ in range(2):  # one of three points counts as made already
@@ -413,7 +413,7 @@ def test_prior_data_are_a_start_of_version_2() -> None:
 
 
 def test_a_number_of_points_holds_in_version_2() -> None:
-    optimizer = Optimizer(cube(3), 100, seed=1, n0=4, defaults=2)
+    optimizer = Optimizer(cube(3), 100, seed=1, n0=4, defaults=3)
     found = []
     for value in (0.1, 0.4, 0.2, 0.3, 0.5):
         trial = optimizer.ask()

@@ -274,7 +274,7 @@ def test_what_does_not_happen_to_an_optimiser(event: Any) -> None:
 
 @pytest.mark.parametrize("defaults", [0, 3, "1", True])
 def test_defaults_of_another_version(defaults: Any) -> None:
-    with pytest.raises(rl.ConfigError, match="defaults: this release knows version 1, 2, got "):
+    with pytest.raises(rl.ConfigError, match="defaults: this release knows version 1, 2, 3, got "):
         rl.Optimizer(LINE, 9, defaults=defaults)
 
 

@@ -517,7 +517,7 @@ def with_and_without(
 ) -> tuple[rl.Optimizer, rl.Optimizer, rl.Optimizer, dict[str, Any]]:
     """A run with the wider model; an optimiser without and one with it, of the same data; a point.
 
-    Version 1 has a single fit, and version 2 a mixture.
+    Version 1 has a single fit, and version 3 a mixture.
     """
     rules = defaults_of(version).model
 

@@ -213,7 +213,7 @@ def test_running_totals_against_dense_algebra(direction: str, disaster: bool, ve
 
 
 def test_running_totals_against_dense_algebra_long_after_a_fit(version: int) -> None:
-    """Then the draws of version 2 have different weights."""
+    """Then the draws of version 3 have different weights."""
     opt = tuned(defaults=version)
     rng = np.random.default_rng(7)
     for x in SPACE.canonical(rng.random((8, 3))):

@@ -16,7 +16,7 @@ from regretless.kernels import SE, Lifted, Matern
 from regretless.model import GP, Data, Hyper, Mixture, Posterior
 from regretless.model.ensemble import draw_ensemble, hypers_of, size_for
 
-RULES = defaults_of(2).fit
+RULES = defaults_of(3).fit
 RNG = np.random.default_rng(5)
 X = RNG.random((7, 2))
 Y = np.sin(5 * X[:, 0]) + X[:, 1] + 0.1 * RNG.standard_normal(7)
@@ -226,10 +226,11 @@ def run(optimizer: rl.Optimizer, trials: int, **told: float) -> None:
         optimizer.tell(trial, value, **told)
 
 
-def test_standard_errors_say_what_the_next_result_will_scatter() -> None:
+@pytest.mark.parametrize("version", [2, 3])
+def test_standard_errors_say_what_the_next_result_will_scatter(version: int) -> None:
     """Where every variance is known, nothing else identifies the noise."""
     space = rl.Space({"x": rl.Float(0.0, 1.0)})
-    optimizer = rl.Optimizer(space, 30)
+    optimizer = rl.Optimizer(space, 30, defaults=version)
     run(optimizer, 12, sem=0.02)
     assert optimizer.ask().decision.noise_sd == pytest.approx(0.02, rel=1e-3)
 
@@ -266,7 +267,7 @@ def test_a_given_noise_must_be_positive() -> None:
 
 def test_bad_draws_in_a_journal_are_named() -> None:
     space = rl.Space({"x": rl.Float(0.0, 1.0)})
-    optimizer = rl.Optimizer(space, 30)
+    optimizer = rl.Optimizer(space, 30, defaults=3)
     run(optimizer, 4)
     event = optimizer.propose()
     assert event.fit is not None

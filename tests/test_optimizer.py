@@ -572,7 +572,7 @@ def test_a_trial_that_its_owner_changed_is_still_known() -> None:
     opt.observe(given, 2.0)
     opt.history()[0].params.clear()
     assert [row.params for row in opt.history()] == [given, given]
-    stranger = rl.Optimizer(PLAIN, 10, seed=9, design="sobol").ask()
+    stranger = rl.Optimizer(PLAIN, 10, seed=9).ask()
     with pytest.raises(rl.UnknownTrialError, match="another optimiser"):
         opt.tell(stranger, 1.0)
 
@@ -717,10 +717,11 @@ def test_json_that_never_ends() -> None:
 
 
 @pytest.mark.parametrize("space", [LINE, rl.Space({"x": rl.Int(3, 3)})], ids=["line", "one point"])
-def test_replicates_of_one_point_tell_how_sure_one_may_be(space: rl.Space) -> None:
+@pytest.mark.parametrize("defaults", [2, 3])
+def test_replicates_of_one_point_tell_how_sure_one_may_be(space: rl.Space, defaults: int) -> None:
     x = 0.5 if space is LINE else 3
     results = 100 + 10 * np.random.default_rng(0).standard_normal(30)
-    opt = rl.Optimizer(space, 40)
+    opt = rl.Optimizer(space, 40, defaults=defaults)
     for result in results:
         opt.observe({"x": x}, float(result))
     half = 1.96 * float(results.std(ddof=1)) / np.sqrt(30)
@@ -729,24 +730,30 @@ def test_replicates_of_one_point_tell_how_sure_one_may_be(space: rl.Space) -> No
     assert best.high - best.mean == pytest.approx(half, rel=0.1)
 
 
-def test_prior_data_are_fitted_for_whoever_looks_and_the_next_ask_is_the_same() -> None:
+@pytest.mark.parametrize(("defaults", "off"), [(2, 3.0), (3, 5.0)])
+def test_prior_data_are_fitted_for_whoever_looks_and_the_next_ask_is_the_same(
+    defaults: int, off: float
+) -> None:
     """A line of slope 100: the model before any fit would expect nothing of the kind."""
-    opt = rl.Optimizer(LINE, 20)
+    opt = rl.Optimizer(LINE, 20, defaults=defaults)
     for x in np.linspace(0.0, 0.6, 7):
         opt.observe({"x": float(x)}, 100.0 * float(x))
     unseen = rl.Optimizer.from_json(opt.to_json())
     mean, sd = opt.predict({"x": 0.65})
-    assert mean == pytest.approx(65.0, abs=5.0)
+    assert mean == pytest.approx(65.0, abs=off)
     assert sd < 10.0
     assert unseen.propose() == opt.propose()
 
 
-def test_many_looks_before_the_first_fit_make_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("defaults", [2, 3])
+def test_many_looks_before_the_first_fit_make_it_once(
+    defaults: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fits = []
-    real = surrogate.draw_ensemble
-    counted = lambda *args: fits.append(args) or real(*args)  # noqa: E731
-    monkeypatch.setattr(surrogate, "draw_ensemble", counted)
-    opt = rl.Optimizer(LINE, 20)
+    name = "draw_ensemble" if defaults == 3 else "fit"
+    real = getattr(surrogate, name)
+    monkeypatch.setattr(surrogate, name, lambda *args: fits.append(args) or real(*args))
+    opt = rl.Optimizer(LINE, 20, defaults=defaults)
     for x in (0.1, 0.5, 0.9):
         opt.observe({"x": x}, x)
     for x in (0.2, 0.3, 0.4):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import regretless as rl
 from regretless.defaults import defaults_of
-from regretless.model import GP, Mixture, Scaling
+from regretless.model import GP, Scaling
 from regretless.model.belief import Belief, Observation
 from regretless.model.fit import fit, widened
 
@@ -92,9 +92,13 @@ def test_json(scaling: Scaling) -> None:
     assert Scaling.from_json(json.loads(json.dumps(scaling.to_json(), allow_nan=False))) == scaling
 
 
-def tuned(tail: Literal["log", "linear"], disasters: Sequence[float] = ()) -> rl.Optimizer:
+def tuned(
+    tail: Literal["log", "linear"], disasters: Sequence[float] = (), version: int = 2
+) -> rl.Optimizer:
     """A smooth hill; then disasters strike, by turns where it is best and at a new point."""
-    opt = rl.Optimizer(rl.Space({"x": rl.Float(0, 1)}), 24, model=rl.Model(tail=tail), n0=5)
+    model = replace(rl.Model.default(defaults_of(version).model), tail=tail)
+    space = rl.Space({"x": rl.Float(0, 1)})
+    opt = rl.Optimizer(space, 24, model=model, n0=5, defaults=version)
     rng = np.random.default_rng(0)
     for trial in opt:
         x = float(trial.params["x"])  # type: ignore[arg-type]
@@ -107,11 +111,21 @@ def tuned(tail: Literal["log", "linear"], disasters: Sequence[float] = ()) -> rl
 
 
 @pytest.mark.parametrize(
-    ("disasters", "most"), [([-1e3], 0.5), ([-1e3, -1e3], 0.7), ([-1e15, -1e6], 1.2)]
+    ("version", "disasters", "most"),
+    [
+        (2, [-1e3], 0.5),
+        (2, [-1e3, -1e3], 0.5),
+        (2, [-1e15, -1e6], 0.5),
+        (3, [-1e3], 0.5),
+        (3, [-1e3, -1e3], 0.7),
+        (3, [-1e15, -1e6], 1.2),
+    ],
 )
-def test_disasters_do_not_spoil_the_model(disasters: list[float], most: float) -> None:
+def test_disasters_do_not_spoil_the_model(
+    version: int, disasters: list[float], most: float
+) -> None:
     def spread(tail: Literal["log", "linear"]) -> float:
-        opt = tuned(tail, disasters)
+        opt = tuned(tail, disasters, version)
         opt.extend(40)
         opt.ask()
         assert rl.Optimizer.from_json(opt.to_json()).propose() == opt.propose()
@@ -123,9 +137,9 @@ def test_disasters_do_not_spoil_the_model(disasters: list[float], most: float) -
 
 
 def test_results_of_points_that_were_chosen_are_no_measure_of_what_is_usual() -> None:
-    """Version 2 has few points that were not chosen: it looks at the lower half of the first."""
+    """Version 3 has few points that were not chosen: it looks at the lower half of the first."""
     chosen = np.array([-0.25, 0.98, 0.97, -0.16, 0.99, 0.96, 1.0, 0.98])
-    rules = defaults_of(2).tail
+    rules = defaults_of(3).tail
     found = Scaling.with_knee(chosen, chosen, 1.0, centred=True, rules=rules)
     assert found.knee < -3.0
     assert (
@@ -136,8 +150,9 @@ def test_results_of_points_that_were_chosen_are_no_measure_of_what_is_usual() ->
     assert sum(y.min() < knee for y, knee in zip(noise, knees, strict=True)) < 4
 
 
-def test_without_disasters_nothing_changes() -> None:
-    log, linear = (tuned(tail) for tail in ("log", "linear"))  # type: ignore[arg-type]
+@pytest.mark.parametrize("version", [2, 3])
+def test_without_disasters_nothing_changes(version: int) -> None:
+    log, linear = (tuned(tail, (), version) for tail in ("log", "linear"))  # type: ignore[arg-type]
     assert [t.params for t in log.trials] == [t.params for t in linear.trials]
 
 
@@ -148,10 +163,8 @@ def test_results_are_drawn_in_one_by_one_before_a_fit_and_after_it() -> None:
     for x in (*(t.params["x"] for t in opt.trials[:4]), opt.best().params["x"]):
         opt.observe({"x": x}, -1e3)
     belief = opt._belief.current()
-    fitted, mixture = belief.fitted, belief.posterior
+    fitted, gp = belief.fitted, belief.posterior
     assert fitted is not None
-    assert isinstance(mixture, Mixture)
-    gp = mixture.parts[0]
     assert isinstance(gp, GP)
     assert belief.included - fitted.at == 6
     fresh = belief._scaled(fitted.scaling, len(belief.told))

@@ -320,7 +320,7 @@ def test_replicates_are_merged_only_where_nothing_can_be_learnt() -> None:
 def test_ids_weighs_what_is_feared_against_what_is_learnt(version: int, caution: float) -> None:
     """Kirschner and Krause's ratio, at points and at the data, with b from the gate.
 
-    Version 1 fears mu - b s, and version 2 expects mu.
+    Version 1 fears mu - b s, and version 3 expects mu.
     """
     here = context(remaining=40, defaults=defaults_of(version))
     x = np.random.default_rng(1).random((50, 2))
@@ -368,7 +368,7 @@ def test_directed_ids_learns_of_the_point_hoped_for(version: int, caution: float
 
 
 def test_ids_of_version_2_is_not_directed_also_with_choices() -> None:
-    numbers = context(remaining=40, defaults=defaults_of(2))
+    numbers = context(remaining=40, defaults=defaults_of(3))
     choices = replace(numbers, choices=True)
     x = np.random.default_rng(1).random((50, 2))
     value, _ = rl.IDS().score(choices)(x)
@@ -411,7 +411,7 @@ def test_a_gain_has_to_pay_within_the_payback() -> None:
 def test_where_there_are_choices_a_gain_may_pay_over_all_that_remains(
     version: int, with_choices: float
 ) -> None:
-    """In version 1; in version 2, choices are no exception."""
+    """In version 1; in version 3, choices are no exception."""
     numbers = context(remaining=41, defaults=defaults_of(version))
     choices = replace(numbers, choices=True)
     assert rl.IDS().horizon(numbers) == 13.0

@@ -128,6 +128,9 @@ class FitRules(NamedTuple):
 
     priors: PriorRules = PriorRules()
     ensemble: EnsembleRules = EnsembleRules()
+    # If most results have a standard error, the noise of the next one is theirs.  The likelihood
+    # says nothing about lam^2 then.
+    known_noise: bool = False
     free_points: int = 50  # up to about here, a fit costs no more than a search for the next point
     surprise_sds: float = 3.0  # fit at once if the squared prediction errors are so many sds high
     widening: float = 2.0  # signal variance times 1 + 2p/n; measured: "A wider posterior"
@@ -216,17 +219,23 @@ class Defaults(NamedTuple):
 
 VERSIONS = {
     1: Defaults(version=1),
-    2: Defaults(
-        version=2,
+    2: Defaults(version=2, fit=FitRules(known_noise=True)),
+}
+NEWEST = VERSIONS[max(VERSIONS)]
+
+# A candidate can be tried by its number.  It may still change, until a release makes it a version.
+CANDIDATES = {
+    3: Defaults(
+        version=3,
         start=StartRules(middle_only=True, blind_noise=inf),
         # A noise sd of 0.3 signal sds, within a factor of about 2.4: honest intervals need it.
         model=ModelRules(method="ensemble", noise_prior=(log(0.08), 1.75)),
+        fit=FitRules(known_noise=True),
         # Most of the first results are at points that were chosen to be good.
         tail=TailRules(far=5.0, first_results=8, lower_half=True),
         ids=IDSRules(payback_with_choices=0.3, directed_with_choices=False, caution=0.0),
     ),
 }
-NEWEST = VERSIONS[max(VERSIONS)]
 
 
 def defaults_of(version: object = None) -> Defaults:
@@ -244,10 +253,11 @@ def defaults_of(version: object = None) -> Defaults:
     """
     if version is None:
         return VERSIONS[max(VERSIONS)]
-    if isinstance(version, bool) or not isinstance(version, int) or version not in VERSIONS:
-        known = ", ".join(map(str, VERSIONS))
+    every = VERSIONS | CANDIDATES
+    if isinstance(version, bool) or not isinstance(version, int) or version not in every:
+        known = ", ".join(map(str, every))
         raise ConfigError(
             f"defaults: this release knows version {known}, got {shown(version)}:"
             " a newer one needs a newer release"
         )
-    return VERSIONS[version]
+    return every[version]

@@ -67,7 +67,7 @@ def test_a_failure_is_not_more_certain_when_the_run_has_found_its_place() -> Non
     """
     first: list[Fate] = [(x / 10, -abs(x / 10 - 0.3)) for x in (5, 0, 9, 7, 4, 2)]
     later: list[Fate] = [(x / 1000, -abs(x / 1000 - 0.3)) for x in range(290, 310)]
-    optimizer = endings([*first, *later, (0.95, None)], defaults=2).optimizer
+    optimizer = endings([*first, *later, (0.95, None)], defaults=3).optimizer
     row = optimizer.history()[-1]
     assert row.value == pytest.approx(-0.6)
     assert row.sem == pytest.approx(optimizer._situation().fitted.scaling.scale, rel=0.2)

@@ -107,7 +107,8 @@ class Start:
             return np.array(listed).reshape(len(listed), space.dim)
         if self.middle_only and not space.has_choices:
             middle = space.canonical(np.full((1, space.dim), 0.5))
-            return np.vstack([middle, designs.sobol(space, self.longest, self.seed)])
+            others = designs.sobol(space, self.longest, self.seed)
+            return np.vstack([middle, others[(others != middle).any(axis=1)]])
         if self.design == "lhs":
             return designs.latin_hypercube(space, self.longest, self.seed)
         if self._adapts and space.has_choices and self.rules.choices_first:

@@ -55,7 +55,8 @@ class _StandIns(NamedTuple):
         y = sign * np.array(values)
         worst, best = float(y.min()), float(y.max())
         # Very bad results count by their logarithm.
-        spread = Scaling.with_knee(y, y, best, centred=True, rules=tail).scale
+        first = y[: tail.first_results]
+        spread = Scaling.with_knee(y, first, best, centred=True, rules=tail).scale
         if worst == best:  # with one result, a failure must count as worse than it
             worst = max(worst - spread, -MAX_RESULT)
         return cls(sign * worst, sign * best, spread)

@@ -259,6 +259,9 @@ class Belief:
         hyper = result.hyper
         if result.ok and self.model.method == "map":
             hyper = widened(hyper, len(self.data), self.defaults.fit)
+        known = data.typical_variance if self.defaults.fit.known_noise else None
+        if known is not None and self.model.method != "fixed":
+            hyper = replace(hyper, lam2=known / hyper.omega2)
         theta = hyper.kernel.theta.tolist()
         return {"theta": theta, "lam2": hyper.lam2, "omega2": hyper.omega2, "ok": result.ok}
 

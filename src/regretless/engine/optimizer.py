@@ -61,18 +61,21 @@ class Optimizer(WithLock):
         policy: a name ("ids", "eic", "ei", "ei-nguyen", "gp-ucb", "gp-ts", ...) or an instance.
         direction: "maximize" or "minimize".
         design: the initial design.
-            "auto": one point in the middle of all ranges.  If there are categorical parameters,
-            each choice is tried once there.  While no result is known, Sobol points follow.
+            "auto": for one or two numeric parameters a grid of about sqrt(budget) points, otherwise
+            Sobol points.  If there are categorical parameters, each choice is tried once first,
+            with the other parameters in the middle of their ranges.
             "sobol", "lhs" (Latin hypercube), "grid" (as in the paper).
             A list of points: exactly these points.
         n0: the number of points of the initial design.  Points from `observe` count towards it, and
             are not asked for again.  It is not used for a list.  With "auto", a given n0 means
-            Sobol points.  If it is None, "sobol" and "lhs" take the larger of sqrt(budget) and
-            2d + 2 points for d parameters that vary, and at most a quarter of the budget.  "grid"
-            takes M^d points, M near budget^(1 / (2d)).
+            Sobol points instead of a grid.  If it is None, with d parameters that vary:
+            "auto" takes d + 2 Sobol points, and up to 2d + 2 while the model sees only noise and at
+            least as many evaluations are left.  "sobol" and "lhs" take the larger of sqrt(budget)
+            and 2d + 2.  These three take at most a quarter of the budget.
+            "grid" takes M^d points, M near budget^(1 / (2d)).
         model: a `Model`; None for the default, and `Model.paper()` for the paper's setting.
         defaults: the version of the library's defaults; None for the newest.  A run that was
-            created with an older version keeps that version.
+            created with an older version keeps that version.  3 is a candidate for the next one.
 
     Raises:
         ConfigError: a setting is not valid.

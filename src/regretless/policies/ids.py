@@ -22,14 +22,13 @@ _NO_VARIANCE = 1e-12  # relative variances below this count as zero
 class IDS(Policy):
     """Information-directed sampling (Kirschner and Krause 2018) within EIC's gate.
 
-    It minimises regret^2 / information gain:
-        (max U - mu + c b s)^2 / log(1 + s^2 / r^2), with U = mu + b s.
+    It minimises (worst-case regret)^2 / information gain:
+        (max U - (mu - b s))^2 / log(1 + s^2 / r^2), with U = mu + b s.
 
     The width b grows with n in their work.  Here b = |t|, where t is EIC's gate.  x is worth its
     cost as long as the incumbent value is below mu + |t| s, so U is an optimistic estimate of f
     that suits the remaining budget.  The gate excludes points whose information comes too late to
-    pay for itself.  c is 0; in version 1 of the defaults it is 1, which keeps to points that are
-    well known.
+    pay for itself.  `defaults=3` measures the regret from mu instead of mu - b s.
 
     r is the sd of the noise, but at least 0.3 omega.  With a smaller r, one observation would tell
     everything about its point, and the policy would move in small steps.
@@ -37,10 +36,12 @@ class IDS(Policy):
     Args:
         payback: an improvement has to pay within 1 + payback (m - 1) of the m evaluations that
             remain, from 0 to 1.  EIC counts all m, as if nothing better were found later.  But most
-            improvements are soon surpassed.  None for the default: 0.3.
-        directed: whether only information on f at argmax U counts.  None for the default: False.
-            In version 1 of the defaults, None means a payback of 1 and True where some parameter
-            has choices without an order.
+            improvements are soon surpassed.  None for the default: 0.3, or 1 if some parameter has
+            choices without an order, because one choice tells little about the others.
+        directed: whether only information on f at argmax U counts.  Otherwise the policy may go on
+            to learn about the first hill that it found, which is cheap, until the gate excludes the
+            other choices.  None for the default: True if some parameter has choices without an
+            order.
         merge: see `Policy`.
 
     Raises:

@@ -494,7 +494,7 @@ def test_a_model_in_a_mixture(policy: str, space: rl.Space) -> None:
 
     The parts are equally likely just after they were drawn, so that both have the same means.
     """
-    wider, narrow, same, point = with_and_without(policy, space, 2)
+    wider, narrow, same, point = with_and_without(policy, space, 3)
     u = space.encode(point)[None, :]
     posterior = same._situation().posterior
     assert isinstance(posterior, Mixture)

@@ -247,17 +247,64 @@ def test_a_given_noise_counts_for_results_without_a_standard_error() -> None:
     assert again.model.noise_sd == 0.02
 
 
-def test_few_standard_errors_do_not_replace_an_estimate() -> None:
-    data = Data.of(X, Y)
-    assert data.typical_variance is None
-    data, _ = data.add(X[0], 1.0, 1.0, 0.04)
+def test_one_result_without_a_standard_error_tells_the_noise() -> None:
+    data = Data.empty(2)
     assert data.typical_variance is None
     for x in NEW:
         for _ in range(2):
             data, _ = data.add(x, 1.0, 1.0, 0.09)
+    data, _ = data.add(X[0], 1.0, 1.0, 0.04)
     assert data.typical_variance == pytest.approx(0.09)
     scaled = data.standardised(0.5, 2.0)
     assert scaled.typical_variance == pytest.approx(0.09 / 4)
+    assert data.add(X[1], 1.0)[0].typical_variance is None
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_precise_prior_data_do_not_make_live_results_precise(version: int) -> None:
+    rng = np.random.default_rng(0)
+    optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), 60, defaults=version)
+    for x in np.linspace(0.0, 1.0, 40):
+        value = 0.1 * np.sin(5 * x) + 0.01 * rng.standard_normal()
+        optimizer.observe({"x": float(x)}, float(value), sem=0.01)
+    for _ in range(20):
+        trial = optimizer.ask()
+        truth = 0.1 * np.sin(5 * trial.params["x"])
+        optimizer.tell(trial, float(truth + rng.standard_normal()))
+    assert 0.5 < optimizer.ask().decision.noise_sd < 2.0  # type: ignore[operator]
+    assert optimizer.best().mean < 0.3
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_given_noise_is_that_of_one_evaluation(version: int) -> None:
+    model = replace(rl.Model.default(defaults_of(version).model), noise_sd=1.0)
+    space = rl.Space({"x": rl.Float(0.0, 1.0)})
+    optimizer = rl.Optimizer(space, 30, model=model, defaults=version)
+    run(optimizer, 12, count=100)
+    assert optimizer.ask().decision.noise_sd == pytest.approx(1.0, rel=1e-3)
+
+
+def test_a_constant_that_is_added_to_all_results_changes_nothing() -> None:
+    halves = []
+    for level in (0.0, 1e6):
+        optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), 14, defaults=3)
+        rng = np.random.default_rng(0)
+        for _ in range(3):
+            trial = optimizer.ask()
+            value = level - (trial.params["x"] - 0.15) ** 2 + 0.02 * rng.standard_normal()
+            optimizer.tell(trial, float(value))
+        best = optimizer.best()
+        halves.append(best.high - best.low)
+    assert halves[1] == pytest.approx(halves[0], rel=1e-3)
+
+
+def test_equal_results_leave_the_draws_apart() -> None:
+    optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), 40, defaults=3)
+    for _ in range(12):
+        optimizer.tell(optimizer.ask(), 2.0)
+    fitted = optimizer._belief.current().fitted
+    assert fitted is not None
+    assert len({hyper.lam2 for hyper in fitted.hypers}) == len(fitted.hypers)
 
 
 def test_a_given_noise_must_be_positive() -> None:
@@ -272,6 +319,14 @@ def test_bad_draws_in_a_journal_are_named() -> None:
     event = optimizer.propose()
     assert event.fit is not None
     short = event.fit | {"ensemble": [row[:-1] for row in event.fit["ensemble"]]}
-    for fit, message in ((short, "another kernel"), (event.fit | {"ensemble": []}, "invalid fit")):
+    first, *others = event.fit["ensemble"]
+    damaged = [
+        (short, "another kernel"),
+        (event.fit | {"ensemble": []}, "invalid fit"),
+        (event.fit | {"ensemble": [[*first[:-1], float("nan")], *others]}, "invalid fit"),
+        (event.fit | {"ensemble": [[*first[:-1], 1e6], *others]}, "invalid fit"),
+        (event.fit | {"ensemble": None, "theta": first[:-2], "lam2": 1, "omega2": 1}, "method"),
+    ]
+    for fit, message in damaged:
         with pytest.raises(rl.StorageError, match=message):
             optimizer.apply(replace(event, fit=fit))

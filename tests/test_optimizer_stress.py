@@ -284,7 +284,7 @@ def test_hard_data(policy: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "version"), [("ids", 1), ("ids", 2), ("eic", 1), ("ei", 1), ("gp-ucb", 1)]
+    ("policy", "version"), [("ids", 1), ("ids", 3), ("eic", 1), ("ei", 1), ("gp-ucb", 1)]
 )
 @pytest.mark.parametrize(("kernel", "exact"), [("matern52", 0.005), ("rippled", 0.05)])
 @pytest.mark.parametrize(

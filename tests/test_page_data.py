@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import regretless as rl
-from regretless.defaults import VERSIONS
 from regretless.kernels import Lifted
 from regretless.policies import POLICIES
 from regretless.results import Decision
@@ -176,7 +175,7 @@ def test_slices_go_through_the_incumbent(study: rl.Optimizer) -> None:
     assert all(0.0 <= p["near"] <= 1.0 + 1e-9 for s in got for p in s["points"])
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", [1, 3])
 def test_results_far_from_a_slice_are_not_near_it(version: int) -> None:
     """`near` is the correlation of what varies: an unknown constant would lift it everywhere."""
     opt = rl.Optimizer(

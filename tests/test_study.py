@@ -1252,3 +1252,15 @@ def test_a_fork_waits_for_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         check=False,
     )
     assert done.stdout.strip() == "0", done.stderr
+
+
+# --- the version of the defaults ------------------------------------------------------------------
+
+
+def test_a_study_is_created_with_a_version_of_the_defaults(file: Path) -> None:
+    Study.open(file, "s", **SETTINGS, defaults=3).close()
+    with Study.open(file, "s") as study:
+        work(study, 4)
+        assert study.events()[0].body["defaults"] == 3
+    with pytest.raises(rl.ConfigError, match="defaults: 3 there, 2 here"):
+        Study.open(file, "s", defaults=2)

@@ -103,6 +103,7 @@ def maximize(
     design: str | Sequence[Mapping[str, Scalar]] = "auto",
     n0: int | None = None,
     model: Model | None = None,
+    defaults: int | None = None,
     executor: Executor | None = None,
     workers: int | None = None,
     callbacks: Iterable[Callback] = (),
@@ -122,6 +123,7 @@ def maximize(
         design: how to start; see `Optimizer`.
         n0: how many points to start with; see `Optimizer`.
         model: the model of f; see `Optimizer`.
+        defaults: the version of the library's defaults; see `Optimizer`.
         executor: an executor of concurrent.futures, on which f is called; None calls it here.
         workers: how many evaluations run at a time on the executor; None takes its own size.
         callbacks: functions that are called as callback(optimizer, trial, value) after each result.
@@ -154,6 +156,7 @@ def maximize(
         design=design,
         n0=n0,
         model=model,
+        defaults=defaults,
     )
     return _run(f, optimizer, executor, workers, callbacks, progress, f_star)
 
@@ -168,6 +171,7 @@ def minimize(
     design: str | Sequence[Mapping[str, Scalar]] = "auto",
     n0: int | None = None,
     model: Model | None = None,
+    defaults: int | None = None,
     executor: Executor | None = None,
     workers: int | None = None,
     callbacks: Iterable[Callback] = (),
@@ -194,6 +198,7 @@ def minimize(
         design=design,
         n0=n0,
         model=model,
+        defaults=defaults,
     )
     return _run(f, optimizer, executor, workers, callbacks, progress, f_star)
 

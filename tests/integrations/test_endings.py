@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 import regretless as rl
-from regretless.defaults import VERSIONS
 from regretless.integrations._endings import Endings
 
 SPACE = rl.Space({"x": rl.Float(0.0, 1.0)})
@@ -154,7 +153,7 @@ def test_a_corner_that_fails_is_left_alone(seed: int, ending: float | None) -> N
     assert max(best["a"], best["b"]) <= 0.2
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", [1, 3])
 @pytest.mark.parametrize("seed", range(3))
 def test_bad_luck_does_not_keep_the_search_from_the_best_point(seed: int, version: int) -> None:
     made = Endings(rl.Optimizer(SPACE, 40, seed=seed, defaults=version))

@@ -119,13 +119,20 @@ def create(
     direction: Direction = None,
     seed: Seed = None,
     n0: Annotated[int | None, typer.Option(help="Points to start with.")] = None,
+    defaults: Annotated[int | None, typer.Option(help="Version of the defaults.")] = None,
     storage: Storage = DEFAULT,
 ) -> None:
     """Create a study.  If it exists, its settings must be the same.
 
     A space as JSON is what Space.to_json() writes.
     """
-    options: dict[str, Any] = {"policy": policy, "direction": direction, "seed": seed, "n0": n0}
+    options: dict[str, Any] = {
+        "policy": policy,
+        "direction": direction,
+        "seed": seed,
+        "n0": n0,
+        "defaults": defaults,
+    }
     options["space"] = Space.from_json(from_json("space", space))
     with Study.open(storage, study, budget=budget, **options) as made:
         out.print(f"{study}: {made.remaining} of {made.budget} evaluations left", markup=False)

@@ -97,13 +97,14 @@ class Client(Connection):
         direction: str | None = None,
         seed: int | None = None,
         n0: int | None = None,
+        defaults: int | None = None,
     ) -> RemoteStudy:
         """Create a study, or open it if it exists with the same settings.
 
         Args:
             name: the name of the study.
-            space, budget, policy, direction, seed, n0: the settings of `Optimizer`; None for its
-                default.
+            space, budget, policy, direction, seed, n0, defaults: the settings of `Optimizer`; None
+                for its default.
 
         Returns:
             The study.
@@ -114,7 +115,13 @@ class Client(Connection):
         """
         if not isinstance(space, Space):
             raise ConfigError(f"space: need a Space, got {shown(space)}")
-        settings = {"policy": policy, "direction": direction, "seed": seed, "n0": n0}
+        settings = {
+            "policy": policy,
+            "direction": direction,
+            "seed": seed,
+            "n0": n0,
+            "defaults": defaults,
+        }
         given = {key: value for key, value in settings.items() if value is not None}
         new = {"name": name, "space": space.to_json(), "budget": budget, **given}
         self.call("POST", "/api/studies", new)

@@ -30,6 +30,7 @@ from regretless.model.scaling import Scaling
 from regretless.space import Parameter
 
 _BLOCK = 256
+_LARGEST_LOG = 700.0  # exp of a larger number overflows
 _ENSEMBLE = 0x656E73  # a stream of random numbers of its own
 
 
@@ -248,24 +249,34 @@ class Belief:
         scaling = self._scaling()
         data = self._scaled(scaling, len(self.told))
         ensemble = self.model.method == "ensemble"
-        found = self._drawn(data, scaling.scale) if ensemble else self._fit(data)
+        noise = self._known_noise(data, scaling.scale)
+        found = self._drawn(data, scaling.scale, noise) if ensemble else self._fit(data, noise)
         counts = {"at": len(self.told), "points": len(self.data)}
         return self.with_fit(found | scaling.to_json() | counts)
 
-    def _fit(self, data: Data) -> dict[str, Any]:
+    def _known_noise(self, data: Data, scale: float) -> float | None:
+        """The variance of the noise of one evaluation, in the units of the model, if it is known.
+
+        The likelihood says nothing about it then.
+        """
+        if not self.defaults.fit.known_noise or self.model.method == "fixed":
+            return None
+        given = self.model.noise_sd
+        return data.typical_variance if given is None else (given / scale) ** 2
+
+    def _fit(self, data: Data, noise: float | None) -> dict[str, Any]:
         """The best hyper-parameters, as JSON."""
         before = self.fitted.hyper if self.fitted else self._first_hyper
         result = fit(data, before, self.model, self.defaults.fit)
         hyper = result.hyper
         if result.ok and self.model.method == "map":
             hyper = widened(hyper, len(self.data), self.defaults.fit)
-        known = data.typical_variance if self.defaults.fit.known_noise else None
-        if known is not None and self.model.method != "fixed":
-            hyper = replace(hyper, lam2=known / hyper.omega2)
+        if noise is not None:
+            hyper = replace(hyper, lam2=noise / hyper.omega2)
         theta = hyper.kernel.theta.tolist()
         return {"theta": theta, "lam2": hyper.lam2, "omega2": hyper.omega2, "ok": result.ok}
 
-    def _drawn(self, data: Data, scale: float) -> dict[str, Any]:
+    def _drawn(self, data: Data, scale: float, noise: float | None) -> dict[str, Any]:
         """Draws of hyper-parameters, as JSON.
 
         The random numbers depend on the number of observations only, so that whoever draws first,
@@ -275,12 +286,17 @@ class Belief:
         rng = np.random.default_rng([_ENSEMBLE, len(self.told)])
         weights = self.posterior.weights if isinstance(self.posterior, Mixture) else None
         before, surprised = self._last_draws(scale)
-        drawn = draw_ensemble(data, start, self.model, rules, rng, before, weights, surprised)
+        drawn = draw_ensemble(
+            data, start, self.model, rules, rng, before, weights, surprised, noise
+        )
         return {"ensemble": drawn, "ok": not all_alike(data)}
 
     def _last_draws(self, scale: float) -> tuple[list[list[float]], bool]:
-        """The last draws, in the units of the new scale; and whether results were a surprise."""
-        if self.fitted is None or self.source is None:
+        """The last draws, in the units of the new scale; and whether results were a surprise.
+
+        None as long as all results were alike: there was no scale, and nothing to learn.
+        """
+        if self.fitted is None or self.source is None or not self.fitted.ok:
             return [], False
         new = len(self.told) - self.fitted.at
         change = 2.0 * math.log(self.fitted.scaling.scale / scale)
@@ -301,7 +317,8 @@ class Belief:
         hypers = self._hypers(source)
         numbers = [scaling.scale, scaling.width]
         numbers += [number for hyper in hypers for number in (hyper.lam2, hyper.omega2)]
-        if not (hypers and min(numbers) > 0 and 0 < at <= len(self.told)):
+        sound = all(number > 0.0 and not math.isnan(number) for number in numbers)
+        if not (hypers and sound and 0 < at <= len(self.told)):
             raise StorageError(
                 f"event 'asked': invalid fit for {len(self.told)} results: {source!r:.200}"
             )
@@ -313,6 +330,11 @@ class Belief:
         start, size = self._first_hyper, len(self._first_hyper.kernel.theta)
         drawn = source.get("ensemble")
         thetas = [source["theta"]] if drawn is None else [vector[:-2] for vector in drawn]
+        if (drawn is not None) != (self.model.method == "ensemble"):
+            raise StorageError(f"event 'asked': fit of another method: {source!r:.200}")
+        numbers = np.array([source["theta"]] if drawn is None else drawn, dtype=float)
+        if not (np.abs(numbers) < _LARGEST_LOG).all():
+            raise StorageError(f"event 'asked': invalid fit: {source!r:.200}")
         if any(len(theta) != size for theta in thetas):
             raise StorageError(
                 f"event 'asked': fit of another kernel than the model's: {source!r:.200}"

@@ -93,15 +93,14 @@ class Data:
 
     @property
     def typical_variance(self) -> float | None:
-        """The noise variance of a typical observation, if most observations have a known one.
+        """The noise variance of a typical observation, if all observations have a known one.
 
         It is the median over the points, of the variance that an observation there has on average.
-        None if the variances of at least half of the observations are unknown.
+        None if a variance is unknown: such observations tell how large the noise is.
         """
-        known = self.known
-        if 2.0 * self.count[known].sum() <= self.count.sum():
+        if not (len(self) and self.known.all()):
             return None
-        return float(np.median(self.count[known] / self.weight[known]))
+        return float(np.median(self.count / self.weight))
 
     def standardised(self, shift: float, scale: float) -> Data:
         """The observations with (y - shift) / scale in the place of y."""

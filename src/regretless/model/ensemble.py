@@ -51,6 +51,7 @@ def draw_ensemble(
     before: Sequence[Sequence[float]] = (),
     weights: Array | None = None,
     surprised: bool = False,
+    noise: float | None = None,
 ) -> list[list[float]]:
     """Draws from the posterior of the hyper-parameters.
 
@@ -64,11 +65,12 @@ def draw_ensemble(
         weights: the probabilities of the last draws given the data; None if they are equal.
         surprised: whether new results don't match the predictions, so that the chains have a long
             way to go.
+        noise: the variance of the noise of one evaluation, if it is known.
 
     Returns:
         The vectors p, rounded so that they can be stored.
     """
-    target = _Target(data, start, model, rules)
+    target = _Target(data, start, model, rules, noise)
     count = size_for(len(data), rules)
     if before:
         chains = [target.coordinates(np.array(p)) for p in _resampled(before, weights, count, rng)]
@@ -153,7 +155,9 @@ def _step(target: _Target, u: Array, value: float, rng: Generator) -> tuple[Arra
 class _Target:
     """The likelihood of the coordinates u."""
 
-    def __init__(self, data: Data, start: Hyper, model: Model, rules: FitRules) -> None:
+    def __init__(
+        self, data: Data, start: Hyper, model: Model, rules: FitRules, noise: float | None
+    ) -> None:
         self.data, self.start, self.model, self.rules = data, start, model, rules
         priors = priors_of(start.kernel, model, rules)
         center, spread = rules.ensemble.log_signal
@@ -163,20 +167,22 @@ class _Target:
         bounds = np.vstack([priors.bounds, (center - 14.0, center + 14.0)])
         self.low, self.high = bounds.T
         self.size = len(self.center)
-        # If most variances are known, the likelihood says little or nothing about lam^2.
-        self.known_noise = data.typical_variance
+        self.noise = noise
 
     def vector(self, u: Array) -> Array:
         """p for the coordinates u."""
         p = self.center + self.spread * u
-        if self.known_noise is not None:
-            p[-2] = log(self.known_noise) - p[-1]
+        if self.noise is not None:
+            p[-2] = log(self.noise) - p[-1]
         p -= self.hidden * self._hiding(p)
         return np.clip(p, self.low, self.high)
 
     def coordinates(self, p: Array) -> Array:
         """u for a vector p, the inverse of `vector`."""
-        return np.asarray((p + self.hidden * self._hiding(p) - self.center) / self.spread)
+        u = np.asarray((p + self.hidden * self._hiding(p) - self.center) / self.spread)
+        if self.noise is not None:
+            u[-2] = 0.0  # it has no effect, and its prior must not count
+        return u
 
     def vector_of(self, hyper: Hyper) -> Array:
         """p of hyper-parameters."""

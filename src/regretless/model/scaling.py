@@ -76,7 +76,9 @@ class Scaling:
             A scaling without a knee if there are too few first outcomes, or if they have no spread.
         """
         if len(start) >= rules.least_results:
-            low = np.sort(start)[: (len(start) + 1) // 2] if rules.lower_half else start
+            # The lower half of fewer than five would be a disaster and its neighbour.
+            half = rules.lower_half and len(start) >= 5
+            low = np.sort(start)[: (len(start) + 1) // 2] if half else start
             usual = float(np.median(low))
             middle = float(np.median(np.abs(start - usual)))
             width = max(best - usual, rules.median_to_sd * middle)

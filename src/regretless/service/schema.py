@@ -122,6 +122,7 @@ class NewStudy(_Request):
     direction: Literal["maximize", "minimize"] | None = None
     seed: Annotated[StrictInt | None, Field(ge=0, le=MAX_SAFE)] = None
     n0: Annotated[StrictInt | None, Field(ge=1, le=10_000, description="to start with")] = None
+    defaults: Annotated[StrictInt | None, Field(description="version of the defaults")] = None
 
 
 class Ask(_Request):

@@ -108,6 +108,7 @@ class Study(Reading):
         design: str | Sequence[Mapping[str, Scalar]] | None = None,
         n0: int | None = None,
         model: Model | None = None,
+        defaults: int | None = None,
         read_only: bool = False,
     ) -> Self:
         """Create a study, or open it if it exists.
@@ -119,8 +120,8 @@ class Study(Reading):
             url: a path (SQLite), the URL of a database (`postgresql://user@host/name`), or an open
                 Journal, for several studies over the same connections.
             name: the name of the study.
-            space, budget, seed, policy, direction, design, n0, model: the settings of `Optimizer`;
-                None for its default, or for the stored setting.
+            space, budget, seed, policy, direction, design, n0, model, defaults: the settings of
+                `Optimizer`; None for its default, or for the stored setting.
             read_only: whether to refuse every change.
 
         Returns:
@@ -144,6 +145,7 @@ class Study(Reading):
             "design": design,
             "n0": n0,
             "model": model,
+            "defaults": defaults,
         }
         given = {key: value for key, value in settings.items() if value is not None}
         complete = space is not None and budget is not None and not read_only

@@ -174,6 +174,13 @@ def made(family, tool, seed, regret, error=None):
     )
 
 
+def test_a_row_of_one_instance_varies_as_the_others_do():
+    rows = [report.Ratio(2.0, 0.1, 4), report.Ratio(0.5, float("nan"), 1)]
+    total = report.Ratio.over(rows)
+    assert total.mean == pytest.approx(1.0)
+    assert total.error == pytest.approx((0.01 + 0.04) ** 0.5 / 2)
+
+
 def test_the_newest_default_is_what_others_are_compared_with():
     records = [
         *(made("bids", "optuna-tpe", s, 8.0) for s in range(3)),

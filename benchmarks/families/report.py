@@ -181,9 +181,9 @@ def outside_part(others: Sequence[Run], folder: Path, beside: Path) -> Iterable[
         "## Problems that nobody here wrote\n\nSimulations of simoptlib, and functions of COCO"
         " (coco-experiment). The list of problems, their noise and budgets were written before any"
         " run: `benchmarks/outside/__init__.py` has the rules. Nothing was chosen by them. An"
-        " instance is a problem and a seed. f is exact everywhere. f* is exact for COCO's functions"
-        " and for simulations the best value that a search found. As they are shipped, FIXEDSAN-1"
-        " and SAN-1 are the same network, and DYNAMNEWS-1 has no noise."
+        " instance is a problem and a seed. f is exact everywhere. f* is exact for COCO's"
+        " functions; for simulations it is the best value that a search found. As they are shipped,"
+        " FIXEDSAN-1 and SAN-1 are the same network, and DYNAMNEWS-1 has no noise."
     )
     yield ratio_table(section)
     yield _picture(section, folder / "outside.png", beside, "problems that nobody here wrote")

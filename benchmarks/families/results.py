@@ -39,9 +39,12 @@ class Ratio:
 
     @classmethod
     def over(cls, ratios: Sequence[Ratio]) -> Ratio:
-        """All rows count alike."""
+        """All rows count alike; the instances of a row that has one vary as those of others do."""
         logs = [math.log(ratio.mean) for ratio in ratios]
-        error = math.sqrt(sum(ratio.error**2 for ratio in ratios)) / len(ratios)
+        known = [r.error**2 * r.count for r in ratios if not math.isnan(r.error)]
+        usual = float(np.mean(known)) if known else math.nan
+        variances = [usual / r.count if math.isnan(r.error) else r.error**2 for r in ratios]
+        error = math.sqrt(sum(variances)) / len(ratios)
         return cls(math.exp(np.mean(logs)), error, sum(ratio.count for ratio in ratios))
 
     @property

@@ -27,6 +27,9 @@ distribution over problems that look like live systems. Every seed draws a new i
 its dimension, its noise (0.05 to 1 of the spread of f) and its budget N (30 to 200). The rules were
 written before any run: `benchmarks/families/__init__.py` has them.
 
+`regretless@K` is our tool with version K of its defaults. A version that is only a candidate is
+named in [how the default was chosen](default.md).
+
 All tools meet the same instances with the same noise. What counts is the regret of all N
 evaluations, the start included. The tables show **regret of a tool / regret of ours**: above 1,
 ours lost less. It is the geometric mean over the instances that both have, ± its standard error.
@@ -73,7 +76,8 @@ def _half(half: str, records: Sequence[Run]) -> Section:
 def _kept(section: Section) -> str:
     if section.base.startswith("regretless"):
         return (
-            "Nothing was chosen by these. Our own tool ran on them when its default was finished."
+            "Nothing was chosen by these. Each version of our default runs on them once, when it is"
+            " finished."
         )
     return (
         "Nothing may be chosen by these. Our own tool has not run on them yet: it will, once, when"

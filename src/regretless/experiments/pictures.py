@@ -97,4 +97,6 @@ def _draw(axis: Axes, results: Results, function: str, policies: Sequence[str]) 
     axis.spines[["top", "right"]].set_visible(False)
     lines = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
     names = [LABELS[policy] for policy in policies if LABELS[policy] in lines]
-    axis.legend([lines[name] for name in names], names, fontsize=8, frameon=False)
+    # "best" is said: as a default it makes matplotlib warn on a machine that is slow to find it.
+    handles = [lines[name] for name in names]
+    axis.legend(handles, names, loc="best", fontsize=8, frameon=False)

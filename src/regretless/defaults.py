@@ -42,7 +42,7 @@ class Prior:
         ConfigError: not 0 < low < high, or not sd > 0.
 
     Example:
-        >>> from math import inf, log
+        >>> from math import log
         >>> Prior(low=0.1, high=10.0, center=log(1.0), sd=1.0)
         Prior(low=0.1, high=10.0, center=0.0, sd=1.0, is_length=False, hidden_by_noise=False)
     """

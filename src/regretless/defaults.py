@@ -128,7 +128,7 @@ class FitRules(NamedTuple):
 
     priors: PriorRules = PriorRules()
     ensemble: EnsembleRules = EnsembleRules()
-    # If most results have a standard error, the noise of the next one is theirs.  The likelihood
+    # If all results have a standard error, the noise of the next one is theirs.  The likelihood
     # says nothing about lam^2 then.
     known_noise: bool = False
     free_points: int = 50  # up to about here, a fit costs no more than a search for the next point

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from benchmarks.families import coverage, report, runs
 from benchmarks.families.table import CHOOSE, FAMILIES, KEEP, store
@@ -37,13 +38,18 @@ def main(arguments: list[str] | None = None) -> None:
 def _run(options: argparse.Namespace, families: list[str]) -> None:
     there = installed(options.tools)
     runs.check_kept(families, there, options.final)
-    wanted = runs.specs(families, there, options.seeds)
+    run_missing(runs.specs(families, there, options.seeds), options)
+
+
+def run_missing(wanted: list[runs.Spec], options: argparse.Namespace, **how: Any) -> None:
+    """Run what is not recorded yet, as the options say, and print how much is."""
     missing = runs.run_all(
         wanted,
         options.records,
         jobs=options.jobs,
         limit_minutes=options.limit_minutes,
         patience_minutes=options.patience_minutes,
+        **how,
     )
     print(f"{len(wanted) - missing} of {len(wanted)} runs are recorded")
 

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -27,7 +26,7 @@ import numpy as np
 from benchmarks.families.table import KEEP, instance
 from benchmarks.families.tools import is_ours, tool
 from benchmarks.peers.problems import Params, Task
-from benchmarks.peers.runs import ROOT, one_thread
+from benchmarks.peers.runs import ROOT, one_thread, versions_of
 from benchmarks.peers.tools import Entry
 
 from regretless.experiments.progress import progress
@@ -156,14 +155,9 @@ def _record(
 
 
 def _stamp(entry: Entry) -> dict[str, str]:
-    all_of_it = stamp().versions()
-    stamped = {k: all_of_it[k] for k in ("regretless", "commit", "python", "numpy", "scipy")}
-    for package in entry.packages:
-        try:
-            stamped.setdefault(package, version(package))
-        except PackageNotFoundError:  # a checkout
-            continue
-    return stamped | {"setting": entry.setting}
+    every = stamp().versions()
+    kept = ("regretless", "commit", "python", "numpy", "scipy")
+    return versions_of(entry, {name: every[name] for name in kept})
 
 
 # -- around it -------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import argparse
 import json
 
 from benchmarks.families import runs
-from benchmarks.families.__main__ import installed, running_options
+from benchmarks.families.__main__ import installed, run_missing, running_options
 from benchmarks.outside import simulations
 from benchmarks.outside.table import PROBLEMS, SUITES, instance
 
@@ -22,16 +22,8 @@ def main(arguments: list[str] | None = None) -> None:
     else:
         tools = installed(options.tools)
         wanted = runs.specs(chosen(options.problems), tools, options.seeds)
-        missing = runs.run_all(
-            wanted,
-            options.records,
-            jobs=options.jobs,
-            limit_minutes=options.limit_minutes,
-            patience_minutes=options.patience_minutes,
-            command=("-m", "benchmarks.outside", "--work"),
-            problem=instance,
-        )
-        print(f"{len(wanted) - missing} of {len(wanted)} runs are recorded")
+        command = ("-m", "benchmarks.outside", "--work")
+        run_missing(wanted, options, command=command, problem=instance)
 
 
 def chosen(names: list[str]) -> list[str]:

@@ -177,7 +177,7 @@ def _record(
         cpu_ms=_around_marks(seconds),
         cpu_seconds=round(sum(seconds), 3),
         peak_mb=round(_peak_mb(), 1),
-        stamp=_stamp(TOOLS[spec.tool]),
+        stamp=versions_of(TOOLS[spec.tool], stamp().versions()),
         error=error,
     )
 
@@ -201,8 +201,9 @@ def _peak_mb() -> float:
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
-def _stamp(entry: Entry) -> dict[str, str]:
-    stamped = stamp().versions()
+def versions_of(entry: Entry, known: dict[str, str]) -> dict[str, str]:
+    """The known versions, those of the tool's packages, and its setting."""
+    stamped = dict(known)
     for package in entry.packages:
         try:
             stamped.setdefault(package, version(package))

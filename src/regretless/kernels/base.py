@@ -58,6 +58,11 @@ class Kernel(ABC):
         """k(x, x), the same for all x."""
         return 1.0
 
+    @property
+    def varying(self) -> Kernel:
+        """The kernel without an unknown constant; itself, unless it is `Lifted`."""
+        return self
+
     def __init_subclass__(cls, *, json: str | None = None) -> None:
         super().__init_subclass__()
         cls.json_name = json

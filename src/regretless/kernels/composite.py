@@ -192,6 +192,10 @@ class Lifted(Kernel, json="Lifted"):
         return self.base.variance + self.constant
 
     @property
+    def varying(self) -> Kernel:
+        return self.base
+
+    @property
     def theta(self) -> Array:
         return self.base.theta
 

@@ -317,8 +317,8 @@ class Belief:
         hypers = self._hypers(source)
         numbers = [scaling.scale, scaling.width]
         numbers += [number for hyper in hypers for number in (hyper.lam2, hyper.omega2)]
-        sound = all(number > 0.0 and not math.isnan(number) for number in numbers)
-        if not (hypers and sound and 0 < at <= len(self.told)):
+        positive = all(number > 0.0 for number in numbers)  # NaN is not
+        if not (hypers and positive and 0 < at <= len(self.told)):
             raise StorageError(
                 f"event 'asked': invalid fit for {len(self.told)} results: {source!r:.200}"
             )
@@ -327,18 +327,18 @@ class Belief:
 
     def _hypers(self, source: dict[str, Any]) -> tuple[Hyper, ...]:
         """The hyper-parameters of a fit, or of several draws."""
-        start, size = self._first_hyper, len(self._first_hyper.kernel.theta)
-        drawn = source.get("ensemble")
-        thetas = [source["theta"]] if drawn is None else [vector[:-2] for vector in drawn]
+        start, drawn = self._first_hyper, source.get("ensemble")
         if (drawn is not None) != (self.model.method == "ensemble"):
             raise StorageError(f"event 'asked': fit of another method: {source!r:.200}")
-        numbers = np.array([source["theta"]] if drawn is None else drawn, dtype=float)
-        if not (np.abs(numbers) < _LARGEST_LOG).all():
-            raise StorageError(f"event 'asked': invalid fit: {source!r:.200}")
-        if any(len(theta) != size for theta in thetas):
+        vectors = [source["theta"]] if drawn is None else drawn
+        beside = 0 if drawn is None else 2  # a draw also has its noise and its signal
+        size = len(start.kernel.theta) + beside
+        if any(len(vector) != size for vector in vectors):
             raise StorageError(
                 f"event 'asked': fit of another kernel than the model's: {source!r:.200}"
             )
+        if not all(abs(number) < _LARGEST_LOG for vector in vectors for number in vector):
+            raise StorageError(f"event 'asked': invalid fit: {source!r:.200}")
         if drawn is not None:
             return hypers_of(start, drawn)
         kernel = start.kernel.with_theta(np.array(source["theta"]))

@@ -102,15 +102,7 @@ class Model:
     @classmethod
     def default(cls, rules: ModelRules) -> Model:
         """The default model of a version of the defaults."""
-        return cls(
-            kernel=rules.kernel,
-            method=rules.method,
-            length_prior=rules.length_prior,
-            noise_prior=rules.noise_prior,
-            growth=rules.growth,
-            lam2=rules.lam2,
-            omega2=rules.omega2,
-        )
+        return cls(**rules._asdict())
 
     @classmethod
     def paper(cls) -> Model:
@@ -219,8 +211,7 @@ def checked_model(columns: Sequence[Parameter], model: object, rules: FitRules) 
     """
     if not isinstance(model, Model):
         raise ConfigError(f"model: need a Model, got {shown(model)}")
-    kernel = model.start(columns, rules).kernel
-    kernel = kernel.base if isinstance(kernel, Lifted) else kernel
+    kernel = model.start(columns, rules).kernel.varying
     try:
         kernel.gram(np.full((1, len(columns)), 0.5))
     except IndexError:

@@ -19,7 +19,6 @@ from regretless._internal.blas import one_thread
 from regretless._internal.plain import json_number, json_numbers
 from regretless._internal.validate import MAX_SAFE
 from regretless.engine import Optimizer, Situation
-from regretless.kernels import Kernel, Lifted
 from regretless.ledger import Ledger
 from regretless.results import Best, Row
 from regretless.space import Parameter, Scalar
@@ -240,16 +239,11 @@ class _PosteriorView:
 
         In blocks, because the kernel compares all rows of one with all rows of the other.
         """
-        kernel = _varying(self.situation.fitted.hyper.kernel)
+        kernel = self.situation.fitted.hyper.kernel.varying
         starts = range(0, len(others), BLOCK)
         pairs = [(self.points[i : i + BLOCK], others[i : i + BLOCK]) for i in starts]
         covariance = np.concatenate([np.diag(kernel.gram(x, z)) for x, z in pairs])
         return covariance / np.sqrt(kernel.diag(self.points) * kernel.diag(others))
-
-
-def _varying(kernel: Kernel) -> Kernel:
-    """The kernel without an unknown constant."""
-    return kernel.base if isinstance(kernel, Lifted) else kernel
 
 
 def _line(parameter: Parameter) -> Array:

@@ -10,6 +10,7 @@ from benchmarks.families.results import Ratio, Section
 from benchmarks.peers.plot import COLOURS, MARKERS
 
 _TICKS = (0.2, 0.5, 1, 2, 5, 10, 20, 50)
+_FINE_TICKS = (0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.5)  # where all tools are close
 
 
 def draw(section: Section, path: Path) -> None:
@@ -36,7 +37,8 @@ def draw(section: Section, path: Path) -> None:
     axis.axhline(len(rows) - 0.5, color="#999999", linewidth=0.8)
     axis.set_xscale("log")
     low, high = axis.get_xlim()
-    ticks = [tick for tick in _TICKS if low <= tick <= high]
+    wanted = _FINE_TICKS if high < 2.0 and low > 0.5 else _TICKS
+    ticks = [tick for tick in wanted if low <= tick <= high]
     axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axis.set_xticks([], minor=True)
     axis.set_xlim(low, high)

@@ -18,7 +18,7 @@ LAYERS = [
     {"defaults", "horizon", "improvement"},
     {"kernels"},
     {"space"},
-    {"design", "results"},
+    {"design", "results", "safety"},
     {"asktell"},
     {"model"},
     {"theory"},

@@ -16,8 +16,9 @@ import sqlalchemy as sa
 pytest.importorskip("fastapi")
 
 import regretless as rl
-from regretless.engine import OBJECTIVE, Asked, Outcome, Told, write
+from regretless.engine import Asked, Outcome, Told, write
 from regretless.model import Model
+from regretless.safety import OBJECTIVE
 from regretless.service import schema
 from regretless.service.page_data import _PosteriorView, page_data
 from regretless.service.problems import Json

@@ -28,6 +28,8 @@ PINNED = {
     "space": ["Categorical", "Float", "Int", "Ordinal", "Parameter", "Scalar", "Space"],
     "ask and tell": [
         "AskTell",
+        "AtLeast",
+        "AtMost",
         "Best",
         "Decision",
         "Landscape",

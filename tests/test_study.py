@@ -930,13 +930,13 @@ WRONG = [
     Wrong(
         "told",
         {"number": 0, "time": None, "outcomes": {"cost": {"value": 1.0, **NOTHING}}},
-        "outcomes: need 'objective' and no other, got 'cost'",
+        "outcomes: need 'objective', got 'cost'",
         version=2,
     ),
     Wrong(
         "told",
         {"number": 0, "time": None, "outcomes": {}},
-        "outcomes: need 'objective' and no other, got none",
+        "outcomes: need 'objective', got none",
         version=2,
     ),
     Wrong(

@@ -37,6 +37,7 @@ from regretless.policies import (
     Score,
 )
 from regretless.results import Best, Decision, Landscape, Row, Trial
+from regretless.safety import AtLeast, AtMost
 from regretless.space import Categorical, Float, Int, Ordinal, Parameter, Scalar, Space
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ __all__ = [
     "IDS",
     "SE",
     "AskTell",
+    "AtLeast",
+    "AtMost",
     "Best",
     "BudgetError",
     "Categorical",

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol, overload
 
 from regretless.results import Best, Row, Trial
+from regretless.safety import Measured
 from regretless.space import Scalar
 
 
@@ -57,6 +58,8 @@ class AskTell(Protocol):
         sem: float | None = None,
         count: float = 1,
         time: datetime | None = None,
+        metrics: Mapping[str, Measured] | None = None,
+        control: Measured | None = None,
     ) -> None:
         """Take the result of a trial.
 
@@ -69,9 +72,14 @@ class AskTell(Protocol):
             sem: the standard error of the value, if known.
             count: how many evaluations the value is the mean of.
             time: when the value was measured, with a time zone.
+            metrics: what else was measured, by name, for example for guardrails: a number, or a
+                number and its standard error.
+            control: what the baseline brought in the same period, on the rest of the traffic: a
+                number, or a number and its standard error.
 
         Raises:
-            DataError: the value, `sem`, `count` or `time` is not valid.
+            ConfigError: `metrics` or `control` has the wrong shape.
+            DataError: the value, `sem`, `count`, `time`, a metric or the control is not valid.
             TrialError: the trial was told another value before.
             UnknownTrialError: there is no such trial.
         """
@@ -85,6 +93,7 @@ class AskTell(Protocol):
         sem: float | None = None,
         count: float = 1,
         time: datetime | None = None,
+        metrics: Mapping[str, Measured] | None = None,
     ) -> None:
         """Take a result from before the run.  It uses no budget.
 
@@ -94,9 +103,11 @@ class AskTell(Protocol):
             sem: the standard error of the value, if known.
             count: how many evaluations the value is the mean of.
             time: when the value was measured, with a time zone.
+            metrics: what else was measured, by name; see `tell`.
 
         Raises:
-            DataError: the value, `sem`, `count` or `time` is not valid.
+            ConfigError: `metrics` has the wrong shape.
+            DataError: the value, `sem`, `count`, `time` or a metric is not valid.
             SpaceError: the parameters are not in the space.
         """
         ...

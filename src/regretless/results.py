@@ -9,7 +9,7 @@ means suggests, because the model counts disasters by their logarithm.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
@@ -317,6 +317,8 @@ class Row:
         count: how many evaluations the value is the mean of; None if there is no value yet.
         decision: why the parameters were chosen; None for a result from before the run.
         time: when the value was measured, if that is known.
+        metrics: the other metrics that were told, by name.
+        control: what the baseline brought in the same period, if it was told.
 
     Example:
         >>> import regretless as rl
@@ -334,9 +336,13 @@ class Row:
     count: float | None
     decision: Decision | None
     time: datetime | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    control: float | None = None
 
     def flat(self) -> dict[str, Any]:
-        """The row as one flat dict with the same keys in every row, for pandas and csv writers.
+        """The row as one flat dict, for pandas and csv writers.
+
+        Rows with the same metrics have the same keys.
 
         Example:
             >>> row = Row(None, "observed", {"x": 0.5}, 3.0, None, 1.0, None)
@@ -347,4 +353,6 @@ class Row:
         out |= {"sem": self.sem, "count": self.count}
         out["time"] = None if self.time is None else self.time.isoformat()
         out |= {f"params_{name}": value for name, value in self.params.items()}
+        out |= {f"metric_{name}": value for name, value in self.metrics.items()}
+        out |= {} if self.control is None else {"control": self.control}
         return out | {f.name: getattr(self.decision, f.name, None) for f in fields(Decision)}

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import regretless
 from regretless._internal.validate import time_from_iso, whole
 from regretless.cli import text
-from regretless.cli.arguments import from_json, names
+from regretless.cli.arguments import from_json, names, pair, pairs
 from regretless.errors import ConfigError, MissingExtraError, RegretlessError
 from regretless.results import Row
 from regretless.space import Space
@@ -51,6 +51,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON, for script
 Sem = Annotated[float | None, typer.Option(help="Standard error of the value.")]
 Count = Annotated[float, typer.Option(help="The value is a mean of so many evaluations.")]
 Time = Annotated[str | None, typer.Option(help="When it was measured: ISO 8601 with a time zone.")]
+Metric = Annotated[
+    list[str] | None,
+    typer.Option(help="Another metric: NAME=VALUE or NAME=VALUE,SEM.  May be repeated."),
+]
 Params = Annotated[str, typer.Argument(help="Parameters as JSON, or @FILE.")]
 Policy = Annotated[str | None, typer.Option(help="ids (default), eic, ei, gp-ucb, gp-ts, …")]
 Direction = Annotated[str | None, typer.Option(help="maximize (default) or minimize.")]
@@ -120,6 +124,32 @@ def create(
     seed: Seed = None,
     n0: Annotated[int | None, typer.Option(help="Points to start with.")] = None,
     defaults: Annotated[int | None, typer.Option(help="Version of the defaults.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="The setting that runs today, as JSON or @FILE.")
+    ] = None,
+    loss_budget: Annotated[
+        float | None, typer.Option(help="The most to lose in all against the baseline.")
+    ] = None,
+    confidence: Annotated[
+        float | None, typer.Option(help="Of the loss budget; 0.95 if left out.")
+    ] = None,
+    guardrails: Annotated[
+        str | None,
+        typer.Option(help='As JSON or @FILE: [{"metric": "p99_ms", "at_most": 250}]'),
+    ] = None,
+    max_step: Annotated[
+        str | None,
+        typer.Option(
+            help='As JSON or @FILE: {"x": 0.1}, a share of its range, or {"x": {"by": 5}}'
+        ),
+    ] = None,
+    change_cost: Annotated[
+        float | None, typer.Option(help="What a change of the setting costs.")
+    ] = None,
+    sparse_changes: Annotated[
+        bool, typer.Option("--sparse-changes", help="Change few parameters of the baseline.")
+    ] = False,
+    mode: Annotated[str | None, typer.Option(help="automatic (default) or recommend.")] = None,
     storage: Storage = DEFAULT,
 ) -> None:
     """Create a study.  If it exists, its settings must be the same.
@@ -132,7 +162,14 @@ def create(
         "seed": seed,
         "n0": n0,
         "defaults": defaults,
+        "loss_budget": loss_budget,
+        "confidence": confidence,
+        "change_cost": change_cost,
+        "sparse_changes": sparse_changes or None,
+        "mode": mode,
     }
+    texts = {"baseline": baseline, "guardrails": guardrails, "max_step": max_step}
+    options |= {name: from_json(name, text) for name, text in texts.items() if text is not None}
     options["space"] = Space.from_json(from_json("space", space))
     with Study.open(storage, study, budget=budget, **options) as made:
         out.print(f"{study}: {made.remaining} of {made.budget} evaluations left", markup=False)
@@ -172,12 +209,25 @@ def tell(
     sem: Sem = None,
     count: Count = 1,
     time: Time = None,
+    metric: Metric = None,
+    control: Annotated[
+        str | None,
+        typer.Option(help="What the baseline brought in the same period: VALUE or VALUE,SEM."),
+    ] = None,
     storage: Storage = DEFAULT,
 ) -> None:
     """Store the result of a trial.  Telling the same value again changes nothing."""
-    moment = time_from_iso(time)
+    moment, beside = time_from_iso(time), None if control is None else pair("control", control)
     with Study.open(storage, study) as opened:
-        opened.tell(number, value, sem=sem, count=count, time=moment)
+        opened.tell(
+            number,
+            value,
+            sem=sem,
+            count=count,
+            time=moment,
+            metrics=pairs("metric", metric),
+            control=beside,
+        )
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
@@ -188,6 +238,7 @@ def observe(
     sem: Sem = None,
     count: Count = 1,
     time: Time = None,
+    metric: Metric = None,
     key: Annotated[str | None, typer.Option(help="A repeated call with it has no effect.")] = None,
     storage: Storage = DEFAULT,
 ) -> None:
@@ -197,10 +248,12 @@ def observe(
     time) is not stored again.
     """
     point, moment = from_json("params", params), time_from_iso(time)
+    told: dict[str, Any] = {"sem": sem, "count": count, "time": moment}
+    told["metrics"] = pairs("metric", metric)
     with Study.open(storage, study) as opened:
         if key is not None:
-            opened.observe(point, value, sem=sem, count=count, time=moment, key=key)
-        elif not observe_nth(opened, point, value, sem=sem, count=count, time=moment, nth=1):
+            opened.observe(point, value, **told, key=key)
+        elif not observe_nth(opened, point, value, **told, nth=1):
             typer.echo(f"not stored: {known_before(study)}", err=True)
 
 
@@ -306,8 +359,10 @@ def export(
         raise ConfigError(f"format: need csv or json, got {form!r}")
     with _reading(storage, study) as opened:
         rows = [row.flat() for row in opened.history()]
-        header = Row(None, "", dict.fromkeys(opened.space.names), None, None, None, None).flat()
-    text.write_rows(output, form, list(header), rows)
+        empty = Row(None, "", dict.fromkeys(opened.space.names), None, None, None, None).flat()
+    # Metrics and controls are only in the rows that have them.
+    header = list(dict.fromkeys(name for row in (empty, *rows) for name in row))
+    text.write_rows(output, form, header, rows)
 
 
 @app.command()

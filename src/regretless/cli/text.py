@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from regretless.engine import (
-    OBJECTIVE,
     Abandoned,
     Asked,
     Event,
@@ -27,6 +26,7 @@ from regretless.engine import (
 from regretless.errors import ConfigError, StorageError
 from regretless.ledger import Ledger
 from regretless.results import Best, Row, Trial
+from regretless.safety import OBJECTIVE
 from regretless.space import Scalar, Space
 from regretless.studies import Snapshot, trial_json
 

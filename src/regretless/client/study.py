@@ -6,8 +6,8 @@ import threading
 import uuid
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import quote, urlencode
@@ -16,15 +16,24 @@ from weakref import WeakValueDictionary
 from regretless._internal.shown import shown
 from regretless._internal.validate import (
     MAX_SAFE,
-    checked_result,
     checked_time,
     fits_a_path,
     time_from_iso,
     whole,
 )
 from regretless.client.connection import Connection, written
+from regretless.engine import outcomes_of
 from regretless.errors import ConfigError, SpaceError, UnknownTrialError
 from regretless.results import Best, Decision, Row, Trial, number_of
+from regretless.safety import (
+    CONTROL,
+    OBJECTIVE,
+    Guardrail,
+    Measured,
+    Mode,
+    Safety,
+    Step,
+)
 from regretless.space import Scalar, Space
 from regretless.studies import until_spent
 
@@ -98,13 +107,22 @@ class Client(Connection):
         seed: int | None = None,
         n0: int | None = None,
         defaults: int | None = None,
+        baseline: Mapping[str, Scalar] | None = None,
+        loss_budget: float | None = None,
+        confidence: float | None = None,
+        guardrails: Sequence[Guardrail] | None = None,
+        max_step: Mapping[str, Step] | None = None,
+        change_cost: float | None = None,
+        sparse_changes: bool | None = None,
+        mode: Mode | None = None,
     ) -> RemoteStudy:
         """Create a study, or open it if it exists with the same settings.
 
         Args:
             name: the name of the study.
-            space, budget, policy, direction, seed, n0, defaults: the settings of `Optimizer`; None
-                for its default.
+            space, budget, policy, direction, seed, n0, defaults, baseline, loss_budget, confidence,
+                guardrails, max_step, change_cost, sparse_changes, mode: the settings of
+                `Optimizer`; None for its default.
 
         Returns:
             The study.
@@ -123,7 +141,18 @@ class Client(Connection):
             "defaults": defaults,
         }
         given = {key: value for key, value in settings.items() if value is not None}
-        new = {"name": name, "space": space.to_json(), "budget": budget, **given}
+        limits = {
+            "baseline": baseline,
+            "loss_budget": loss_budget,
+            "confidence": confidence,
+            "guardrails": guardrails,
+            "max_step": max_step,
+            "change_cost": change_cost,
+            "sparse_changes": sparse_changes,
+            "mode": mode,
+        }
+        safety = Safety.checked(space, limits).to_json()
+        new = {"name": name, "space": space.to_json(), "budget": budget, **given, **safety}
         self.call("POST", "/api/studies", new)
         return RemoteStudy(self, name)
 
@@ -207,13 +236,15 @@ class RemoteStudy:
         sem: float | None = None,
         count: float = 1,
         time: datetime | None = None,
+        metrics: Mapping[str, Measured] | None = None,
+        control: Measured | None = None,
         key: str | None = None,
     ) -> None:
         """Take the result of a trial; see `Study.tell`.
 
         When the call returns, the result is on the disk of the service.
         """
-        result = _result(value, sem, count, time) | self._asked(trial)
+        result = _result(value, sem, count, time, metrics, control) | self._asked(trial)
         self._post(f"{_path_of(trial)}/tell", result, key)
 
     def observe(
@@ -224,10 +255,11 @@ class RemoteStudy:
         sem: float | None = None,
         count: float = 1,
         time: datetime | None = None,
+        metrics: Mapping[str, Measured] | None = None,
         key: str | None = None,
     ) -> None:
         """Take a result from before the run, which uses no budget; see `Study.observe`."""
-        result = _params(params) | _result(value, sem, count, time)
+        result = _params(params) | _result(value, sem, count, time, metrics)
         if key is not None:
             self._post("/observe", result, key)
             return
@@ -347,12 +379,24 @@ class RemoteStudy:
             after = last(page, after)
 
 
-def _result(value: float, sem: float | None, count: float, time: datetime | None) -> dict[str, Any]:
+def _result(
+    value: float,
+    sem: float | None,
+    count: float,
+    time: datetime | None,
+    metrics: Mapping[str, Measured] | None = None,
+    control: Measured | None = None,
+) -> dict[str, Any]:
     """The result as plain types.  A result that is not valid is refused before it is sent."""
-    value, sem, count = checked_result(value, sem, count)
-    result: dict[str, Any] = {"value": value, "sem": sem, "count": count}
+    told = outcomes_of(value, sem, count, metrics, control)
+    result: dict[str, Any] = asdict(told.pop(OBJECTIVE))
     moment = checked_time(time)  # None is left out, because older services do not know it
-    return result if moment is None else result | {"time": moment.isoformat()}
+    if moment is not None:
+        result["time"] = moment.isoformat()
+    others = {name: {"value": each.value, "sem": each.sem} for name, each in told.items()}
+    beside = others.pop(CONTROL, None)
+    result |= {} if beside is None else {"control": beside}
+    return result | {"metrics": others} if others else result
 
 
 def _path_of(trial: Trial | int) -> str:
@@ -376,7 +420,9 @@ def _row(data: Mapping[str, Any]) -> Row:
     names = ("number", "status", "params", "value", "sem", "count")
     decision = data["decision"] and Decision.from_json(data["decision"])
     time = time_from_iso(data.get("time"))
-    return Row(**{name: data[name] for name in names}, decision=decision, time=time)
+    told = {name: data[name] for name in names}
+    beside = {"metrics": data.get("metrics", {}), "control": data.get("control")}
+    return Row(**told, decision=decision, time=time, **beside)
 
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 """Ask and tell, without any input or output."""
 
 from regretless.engine.events import (
-    OBJECTIVE,
     Abandoned,
     Asked,
     Created,
@@ -11,6 +10,7 @@ from regretless.engine.events import (
     Outcome,
     Told,
     Written,
+    outcomes_of,
     read,
     write,
 )
@@ -19,7 +19,6 @@ from regretless.engine.records import Records
 from regretless.engine.situation import Situation
 
 __all__ = [
-    "OBJECTIVE",
     "Abandoned",
     "Asked",
     "Created",
@@ -33,6 +32,7 @@ __all__ = [
     "Situation",
     "Told",
     "Written",
+    "outcomes_of",
     "read",
     "write",
 ]

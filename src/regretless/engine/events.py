@@ -19,10 +19,12 @@ from regretless._internal.shown import shown
 from regretless._internal.validate import checked_result, time_from_iso, whole
 from regretless.errors import DataError, RegretlessError, StorageError
 from regretless.results import Decision, checked_decision
+from regretless.safety import CONTROL, OBJECTIVE, Measured, checked_metrics, measured
+from regretless.safety import SETTINGS as SAFETY
 from regretless.space import Scalar
 
-OBJECTIVE = "objective"  # the outcome that is optimised
 SETTINGS_VERSION = 2  # of `Created`
+SAFE_SETTINGS_VERSION = 3  # of `Created` with settings of `Safety`: older releases must refuse it
 
 Body = dict[str, Any]
 
@@ -46,6 +48,31 @@ class Outcome:
     def __str__(self) -> str:
         error = "" if self.sem is None else f" (sem {self.sem!r})"
         return f"{self.value!r}{error}{'' if self.count == 1 else f' (a mean of {self.count:g})'}"
+
+
+def outcomes_of(
+    value: float,
+    sem: float | None,
+    count: float,
+    metrics: Mapping[str, Measured] | None = None,
+    control: Measured | None = None,
+) -> dict[str, Outcome]:
+    """The outcomes of a result: the objective, the metrics and the control.
+
+    Raises:
+        ConfigError: `metrics` or `control` has the wrong shape.
+        DataError: a number is not valid; the message names it.
+    """
+    outcomes = {OBJECTIVE: Outcome(value, sem, count)}
+    others = checked_metrics(metrics)
+    if control is not None:
+        others[CONTROL] = measured(CONTROL, control)
+    for name, (number, error) in others.items():
+        try:
+            outcomes[name] = Outcome(number, error)
+        except DataError as problem:
+            raise DataError(f"{shown(name)}: {problem}") from None
+    return outcomes
 
 
 @dataclass(frozen=True)
@@ -117,7 +144,9 @@ def write(event: Event) -> Written:
     """The event as it is stored, in the newest version of its kind."""
     kind = _KIND_OF[type(event)]
     known = _KINDS[kind]
-    return Written(kind, known.version, known.write(event))
+    # Settings without those of `Safety` are written as older releases read them.
+    version = event.settings["version"] if isinstance(event, Created) else known.version
+    return Written(kind, version, known.write(event))
 
 
 def read(kind: str, version: int, body: object) -> Event:
@@ -193,11 +222,18 @@ class _Fields:
 _SETTINGS = ("space", "budget", "seed", "policy", "direction", "design", "n0", "model", "defaults")
 
 
+def settings_version(settings: Mapping[str, Any]) -> int:
+    """The oldest version of `Created` that can have these settings."""
+    safe = any(name in settings for name in SAFETY)
+    return SAFE_SETTINGS_VERSION if safe else SETTINGS_VERSION
+
+
 def _read_created(fields: _Fields) -> Created:
-    _check_own_version(fields, SETTINGS_VERSION)
+    _check_own_version(fields, SAFE_SETTINGS_VERSION)
     for name in _SETTINGS:
         fields[name]
-    return Created(dict(fields.body))
+    settings = dict(fields.body)
+    return Created({**settings, "version": settings_version(settings)})
 
 
 def _check_own_version(fields: _Fields, version: int) -> None:
@@ -274,7 +310,7 @@ class _Kind(NamedTuple):
 
 
 _KINDS = {
-    "created": _Kind(SETTINGS_VERSION, _read_created, lambda event: dict(event.settings)),
+    "created": _Kind(SAFE_SETTINGS_VERSION, _read_created, lambda event: dict(event.settings)),
     "asked": _Kind(1, _read_asked, _write_asked),
     "told": _Kind(2, _read_told, _write_told),
     "observed": _Kind(2, _read_observed, _write_observed),
@@ -308,6 +344,12 @@ def _created_1(fields: _Fields) -> Body:
     return {**fields.body, "version": 2, "defaults": 1}
 
 
+def _created_2(fields: _Fields) -> Body:
+    """Version 2 had no settings of `Safety`."""
+    _check_own_version(fields, 2)
+    return {**fields.body, "version": 3}
+
+
 def _result_1(fields: _Fields) -> Body:
     """Version 1 had one number without a name, and no time."""
     outcome = {name: fields[name] for name in ("value", "sem", "count")}
@@ -318,6 +360,7 @@ def _result_1(fields: _Fields) -> Body:
 # From the body of this version to that of the next.
 _UPCASTS: dict[tuple[str, int], Callable[[_Fields], Body]] = {
     ("created", 1): _created_1,
+    ("created", 2): _created_2,
     ("told", 1): _result_1,
     ("observed", 1): _result_1,
 }

@@ -24,8 +24,6 @@ from regretless.defaults import defaults_of
 from regretless.design import Start, checked_design, checked_n0
 from regretless.engine import saved
 from regretless.engine.events import (
-    OBJECTIVE,
-    SETTINGS_VERSION,
     Abandoned,
     Asked,
     Created,
@@ -34,6 +32,8 @@ from regretless.engine.events import (
     Observed,
     Outcome,
     Told,
+    outcomes_of,
+    settings_version,
 )
 from regretless.engine.records import MAX_WHOLE, Records
 from regretless.engine.situation import Situation, draw
@@ -43,6 +43,7 @@ from regretless.kernels import Kernel
 from regretless.model import Belief, Model, Observation, checked_model
 from regretless.policies import EIC, Policy, make_policy, stored_policy
 from regretless.results import Best, Decision, Landscape, Row, Trial
+from regretless.safety import OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
 from regretless.space import Scalar, Space
 from regretless.theory import noise_ratio, omega_scale
 
@@ -76,10 +77,20 @@ class Optimizer(WithLock):
         model: a `Model`; None for the default, and `Model.paper()` for the paper's setting.
         defaults: the version of the library's defaults; None for the newest.  A run that was
             created with an older version keeps that version.  3 is a candidate for the next one.
+        baseline: the setting that runs today.
+        loss_budget: the most that the run may lose in all against the baseline, in the units of
+            the results.
+        confidence: the probability with which the loss budget holds.
+        guardrails: limits on metrics that are told beside the objective: `AtMost`, `AtLeast`.
+        max_step: for each parameter, the largest change from the setting that runs: a share of its
+            range, or {"by": an absolute change}.
+        change_cost: what a change of the setting costs, in the units of the results.
+        sparse_changes: whether to change as few parameters of the baseline as possible.
+        mode: "automatic", or "recommend" if a person approves each trial.
 
     Raises:
         ConfigError: a setting is not valid.
-        SpaceError: a point of the design is not in the space.
+        SpaceError: a point of the design or the baseline is not in the space.
 
     Example:
         >>> import regretless as rl
@@ -105,6 +116,14 @@ class Optimizer(WithLock):
         n0: int | None = None,
         model: Model | None = None,
         defaults: int | None = None,
+        baseline: Mapping[str, Scalar] | None = None,
+        loss_budget: float | None = None,
+        confidence: float | None = None,
+        guardrails: Sequence[Guardrail] | None = None,
+        max_step: Mapping[str, Step] | None = None,
+        change_cost: float | None = None,
+        sparse_changes: bool | None = None,
+        mode: Mode | None = None,
     ) -> None:
         if not isinstance(space, Space):
             raise ConfigError(f"space: need a Space, got {shown(space)}")
@@ -120,6 +139,19 @@ class Optimizer(WithLock):
             space.columns,
             Model.default(self.defaults.model) if model is None else model,
             self.defaults.fit,
+        )
+        self.safety = Safety.checked(
+            space,
+            {
+                "baseline": baseline,
+                "loss_budget": loss_budget,
+                "confidence": confidence,
+                "guardrails": guardrails,
+                "max_step": max_step,
+                "change_cost": change_cost,
+                "sparse_changes": sparse_changes,
+                "mode": mode,
+            },
         )
         n0 = None if n0 is None else checked_n0(n0)
         points = checked_design(space, design)
@@ -198,13 +230,15 @@ class Optimizer(WithLock):
         sem: float | None = None,
         count: float = 1,
         time: datetime | None = None,
+        metrics: Mapping[str, Measured] | None = None,
+        control: Measured | None = None,
     ) -> None:
         """Take the result of a trial; see `AskTell.tell`.
 
         Telling the same value again changes nothing.  Telling another value raises TrialError.
         """
-        outcome = Outcome(value, sem, count)
-        self._apply_any(self._records.telling(trial, {OBJECTIVE: outcome}, time))
+        outcomes = outcomes_of(value, sem, count, metrics, control)
+        self._apply_any(self._records.telling(trial, outcomes, time))
 
     @in_turn
     def observe(
@@ -215,10 +249,11 @@ class Optimizer(WithLock):
         sem: float | None = None,
         count: float = 1,
         time: datetime | None = None,
+        metrics: Mapping[str, Measured] | None = None,
     ) -> None:
         """Take a result from before the run, which uses no budget; see `AskTell.observe`."""
-        outcome = Outcome(value, sem, count)
-        self.apply(self._records.observing(params, {OBJECTIVE: outcome}, time))
+        outcomes = outcomes_of(value, sem, count, metrics)
+        self.apply(self._records.observing(params, outcomes, time))
 
     @in_turn
     def adopt(self, params: Mapping[str, Scalar], decision: Decision | None = None) -> Trial:
@@ -376,8 +411,9 @@ class Optimizer(WithLock):
 
     def spec(self) -> dict[str, Any]:
         """The settings as plain JSON types.  For studies and front ends; users do not need it."""
+        safety = self.safety.to_json()
         return {
-            "version": SETTINGS_VERSION,
+            "version": settings_version(safety),
             "space": self.space.to_json(),
             **self._start.horizon.to_json(),  # extensions are events
             "seed": self.seed,
@@ -387,6 +423,7 @@ class Optimizer(WithLock):
             "n0": self._start.n0,
             "model": self.model.to_json(),
             "defaults": self.defaults.version,
+            **safety,
         }
 
     @classmethod
@@ -458,11 +495,13 @@ class Optimizer(WithLock):
             raise StorageError(f"event 'asked': fit: {shown(error)} in {shown(fit)}") from None
 
     def _on_told(self, event: Told) -> None:
-        record, outcome = self._records.fold_told(event)
-        self._learn(record.x, outcome, blind=record.trial.decision.reason == "design")
+        record, outcomes = self._records.fold_told(event)
+        blind = record.trial.decision.reason == "design"
+        self._learn(record.x, outcomes[OBJECTIVE], blind)
 
     def _on_observed(self, event: Observed) -> None:
-        self._learn(*self._records.fold_observed(event))
+        x, outcomes = self._records.fold_observed(event)
+        self._learn(x, outcomes[OBJECTIVE])
 
     def _learn(self, x: Array, told: Outcome, blind: bool = False) -> None:
         weight, known = max(told.count, LEAST_SCALE), self.model.noise_sd

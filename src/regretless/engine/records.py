@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from regretless._internal.arrays import Array
@@ -16,7 +16,6 @@ from regretless._internal.shown import shown
 from regretless._internal.validate import checked_time, whole
 from regretless.design import Start
 from regretless.engine.events import (
-    OBJECTIVE,
     Abandoned,
     Asked,
     Extended,
@@ -33,6 +32,7 @@ from regretless.errors import (
 )
 from regretless.horizon import Horizon
 from regretless.results import Decision, Row, Trial, checked_decision, number_of
+from regretless.safety import CONTROL, OBJECTIVE, RESERVED
 from regretless.space import Scalar, Space
 
 MAX_WHOLE = 10**100  # a budget or a seed; what is larger may be more than a double holds
@@ -48,8 +48,8 @@ class Record:
     params: dict[str, Scalar]
     x: Array
     status: str = "pending"
-    outcome: Outcome | None = None
-    time: datetime | None = None  # of the outcome
+    outcomes: Outcomes = field(default_factory=dict)  # by name; empty without a result
+    time: datetime | None = None  # of the outcomes
 
     def again(self) -> Trial:
         """A copy of the trial with its original parameters, even if the caller changed them."""
@@ -57,10 +57,7 @@ class Record:
 
     def row(self) -> Row:
         number, why, params = self.trial.number, self.trial.decision, dict(self.params)
-        told = self.outcome
-        if told is None:
-            return Row(number, self.status, params, None, None, None, why)
-        return Row(number, "told", params, told.value, told.sem, told.count, why, self.time)
+        return _row(number, self.status, params, self.outcomes, why, self.time)
 
 
 class Records:
@@ -100,22 +97,22 @@ class Records:
         key: str | None = None,
     ) -> Told | None:
         """The event of a tell; None if the same result was told before, at any time."""
-        record, told = self.find(trial), _objective(outcomes, ConfigError)
+        record, told = self.find(trial), _checked_outcomes(outcomes, ConfigError)
         moment = checked_time(time)
-        if record.outcome is None:
-            return Told(record.trial.number, {OBJECTIVE: told}, moment, key)
-        if record.outcome == told:
+        if not record.outcomes:
+            return Told(record.trial.number, told, moment, key)
+        if record.outcomes == told:
             return None
         raise TrialError(
-            f"trial {record.trial.number} was told {record.outcome}, now {told}:"
-            " a result can't be changed"
+            f"trial {record.trial.number} was told {_sentence(record.outcomes)}, now"
+            f" {_sentence(told)}: a result can't be changed"
         )
 
     def observing(
         self, params: Mapping[str, Scalar], outcomes: Outcomes, time: datetime | None = None
     ) -> Observed:
-        told, moment = _objective(outcomes, ConfigError), checked_time(time)
-        return Observed(self.space.validate(params), {OBJECTIVE: told}, moment)
+        told, moment = _checked_outcomes(outcomes, ConfigError), checked_time(time)
+        return Observed(self.space.validate(params), told, moment)
 
     def asking(
         self, params: Mapping[str, Scalar], decision: Decision, fit: dict[str, object] | None = None
@@ -159,22 +156,21 @@ class Records:
         if reason == "given":
             self.known.setdefault(record.x.tobytes(), params)
 
-    def fold_told(self, event: Told) -> tuple[Record, Outcome]:
-        """Apply the event; returns the record of the trial and its result."""
-        record, told = self.find(event.number), _objective(event.outcomes, StorageError)
+    def fold_told(self, event: Told) -> tuple[Record, Outcomes]:
+        """Apply the event; returns the record of the trial and its outcomes."""
+        record, told = self.find(event.number), _checked_outcomes(event.outcomes, StorageError)
         if record.status == "told":
             raise StorageError(f"event 'told': trial {event.number} was told before")
-        self._close(replace(record, status="told", outcome=told, time=event.time))
+        self._close(replace(record, status="told", outcomes=told, time=event.time))
         return record, told
 
-    def fold_observed(self, event: Observed) -> tuple[Array, Outcome]:
-        """Apply the event; returns the encoded point and its result."""
-        told = _objective(event.outcomes, StorageError)
+    def fold_observed(self, event: Observed) -> tuple[Array, Outcomes]:
+        """Apply the event; returns the encoded point and its outcomes."""
+        told = _checked_outcomes(event.outcomes, StorageError)
         params = self.space.validate(event.params)
         x = self.space.encode(params)
         self.known.setdefault(x.tobytes(), params)
-        row = Row(None, "observed", params, told.value, told.sem, told.count, None, event.time)
-        self.prior.append(row)
+        self.prior.append(_row(None, "observed", params, told, None, event.time))
         return x, told
 
     def fold_abandoned(self, event: Abandoned) -> None:
@@ -259,12 +255,33 @@ class Records:
         return whole("budget", budget, least=max(1, len(self.trials)), most=MAX_WHOLE)
 
 
-def _objective(outcomes: Outcomes, error: type[RegretlessError]) -> Outcome:
-    """The outcome to optimise.  There may be no other outcome."""
-    if outcomes.keys() != {OBJECTIVE}:
+def _row(
+    number: int | None,
+    status: str,
+    params: dict[str, Scalar],
+    outcomes: Outcomes,
+    decision: Decision | None,
+    time: datetime | None,
+) -> Row:
+    told, control = outcomes.get(OBJECTIVE), outcomes.get(CONTROL)
+    value, sem, count = (told.value, told.sem, told.count) if told else (None, None, None)
+    metrics = {name: each.value for name, each in outcomes.items() if name not in RESERVED}
+    beside = None if control is None else control.value
+    return Row(number, status, params, value, sem, count, decision, time, metrics, beside)
+
+
+def _sentence(outcomes: Outcomes) -> str:
+    """The outcomes in a message."""
+    names = ("" if name == OBJECTIVE else f"{name} " for name in outcomes)
+    return ", ".join(f"{name}{each}" for name, each in zip(names, outcomes.values(), strict=True))
+
+
+def _checked_outcomes(outcomes: Outcomes, error: type[RegretlessError]) -> dict[str, Outcome]:
+    """The outcomes, after a check that the one to optimise is there."""
+    if OBJECTIVE not in outcomes:
         names = ", ".join(map(shown, outcomes)) or "none"
-        raise error(f"outcomes: need {OBJECTIVE!r} and no other, got {names}")
-    told = outcomes[OBJECTIVE]
-    if not isinstance(told, Outcome):
-        raise error(f"outcomes: need an Outcome as {OBJECTIVE!r}, got {shown(told)}")
-    return told
+        raise error(f"outcomes: need {OBJECTIVE!r}, got {names}")
+    for name, told in outcomes.items():
+        if not isinstance(told, Outcome):
+            raise error(f"outcomes: need an Outcome as {shown(name)}, got {shown(told)}")
+    return dict(outcomes)

@@ -13,10 +13,11 @@ from regretless.errors import StorageError
 from regretless.horizon import Horizon
 from regretless.model import Model
 from regretless.policies import Policy, make_policy
+from regretless.safety import SETTINGS as SAFETY
 from regretless.space import Space
 
 VERSION = 2
-_AS_THEY_ARE = ("seed", "direction", "design", "n0", "defaults")
+_AS_THEY_ARE = ("seed", "direction", "design", "n0", "defaults", *SAFETY)
 
 
 def dump(created: Created, events: Iterable[Event]) -> str:

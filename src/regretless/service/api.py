@@ -57,6 +57,8 @@ async def list_studies(studies: All) -> list[schema.Summary]:
 async def create_study(new: schema.NewStudy, studies: All, response: Response) -> schema.Summary:
     """Create a study; the same settings again are fine (200), other ones are an error."""
     settings = new.model_dump(exclude={"name", "space"}, exclude_none=True)
+    # A choice may be None, which `exclude_none` would leave out of the baseline.
+    settings |= {} if new.baseline is None else {"baseline": new.baseline}
     settings["space"] = Space.from_json(new.space.model_dump(exclude_unset=True))
     if not await studies.create(new.name, settings):
         response.status_code = HTTPStatus.OK

@@ -34,6 +34,7 @@ MAX_BUDGET = 1_000_000
 MAX_BATCH = 100
 MAX_PARAMETERS = 100
 MAX_CHOICES = 1_000
+MAX_METRICS = 100
 MAX_PAGE = 1_000
 MAX_INT32 = 2**31 - 1
 LONGEST_AGE = 1e9  # seconds
@@ -112,6 +113,30 @@ class SpaceIn(_Request):
     parameters: Annotated[list[ParameterIn], Field(min_length=1, max_length=MAX_PARAMETERS)]
 
 
+class MeasuredIn(_Request):
+    """A measured number, with its standard error if that is known."""
+
+    value: Annotated[float, Strict()]
+    sem: Annotated[float | None, Strict(), Field(description="its standard error")] = None
+
+    def pair(self) -> tuple[float, float | None]:
+        return self.value, self.sem
+
+
+class GuardrailIn(_Request):
+    """A limit on a metric: `at_most` or `at_least`."""
+
+    metric: Word
+    at_most: Annotated[float | None, Strict()] = None
+    at_least: Annotated[float | None, Strict()] = None
+    prob: Annotated[float | None, Strict()] = None
+    of: Literal["baseline"] | None = None
+
+
+class StepBy(_Request):
+    by: Annotated[float, Strict(), Field(description="the largest change, in its own units")]
+
+
 class NewStudy(_Request):
     """The settings of `regretless create`."""
 
@@ -123,6 +148,19 @@ class NewStudy(_Request):
     seed: Annotated[StrictInt | None, Field(ge=0, le=MAX_SAFE)] = None
     n0: Annotated[StrictInt | None, Field(ge=1, le=10_000, description="to start with")] = None
     defaults: Annotated[StrictInt | None, Field(description="version of the defaults")] = None
+    baseline: Annotated[Params | None, Field(description="the setting that runs today")] = None
+    loss_budget: Annotated[
+        float | None, Strict(), Field(description="the most to lose in all against the baseline")
+    ] = None
+    confidence: Annotated[float | None, Strict(), Field(description="of the loss budget")] = None
+    guardrails: Annotated[list[GuardrailIn] | None, Field(max_length=MAX_METRICS)] = None
+    max_step: Annotated[
+        dict[Word, Annotated[float, Strict()] | StepBy] | None,
+        Field(max_length=MAX_PARAMETERS, description="a share of the range, or an object with by"),
+    ] = None
+    change_cost: Annotated[float | None, Strict(), Field(description="of each change")] = None
+    sparse_changes: StrictBool | None = None
+    mode: Literal["automatic", "recommend"] | None = None
 
 
 class Ask(_Request):
@@ -139,14 +177,32 @@ class Result(_Request):
         Field(max_length=100, description="when it was measured: ISO 8601 with a time zone"),
     ] = None
 
+    metrics: Annotated[
+        dict[Word, Annotated[float, Strict()] | MeasuredIn] | None,
+        Field(max_length=MAX_METRICS, description="what else was measured, by name"),
+    ] = None
+
     def measured(self) -> dict[str, Any]:
         """For the verbs of a study."""
         numbers = {"value": self.value, "sem": self.sem, "count": self.count}
-        return {**numbers, "time": time_from_iso(self.time)}
+        given = {name: _pair(each) for name, each in (self.metrics or {}).items()}
+        return {**numbers, "time": time_from_iso(self.time), "metrics": given or None}
+
+
+def _pair(given: float | MeasuredIn) -> tuple[float, float | None]:
+    return given.pair() if isinstance(given, MeasuredIn) else (given, None)
 
 
 class Told(Result):
     params: AskedParams = None
+    control: Annotated[
+        Annotated[float, Strict()] | MeasuredIn | None,
+        Field(description="what the baseline brought in the same period"),
+    ] = None
+
+    def measured(self) -> dict[str, Any]:
+        control = None if self.control is None else _pair(self.control)
+        return {**super().measured(), "control": control}
 
 
 class Observation(Result):
@@ -198,6 +254,8 @@ class RowOut(BaseModel):
     time: Annotated[datetime | None, Field(description="of the result")]
     asked_at: datetime | None
     decision: dict[str, Any] | None
+    metrics: dict[str, float]
+    control: float | None
 
     @classmethod
     def of(cls, row: Row, view: Snapshot) -> Self:

@@ -44,16 +44,18 @@ def differences(created: Created, optimizer: Optimizer, given: Mapping[str, Any]
     stored = created.settings
     if stored["policy"]["name"] not in POLICIES:
         there["policy"] = stored["policy"]
-    settings = {"space": optimizer.space, "budget": optimizer.budget, **given}
+    # A setting may need another one that was not given again, as a loss budget needs a baseline.
+    settings = {"space": optimizer.space, "budget": optimizer.budget, **vars(optimizer.safety)}
+    settings |= given
     here = through_json(Optimizer(**settings).spec())
     if "tail" not in stored["model"]:  # stored before this setting existed
         here["model"]["tail"] = there["model"]["tail"]
     out = []
-    for key in (key for key in given if not alike(here[key], there[key])):
+    for key in (key for key in given if not alike(here.get(key), there.get(key))):
         if key == "space":
             out += _space_differences(there[key], here[key])
         elif key != "budget":
-            out.append(f"{key}: {shown(there[key])} there, {shown(here[key])} here")
+            out.append(f"{key}: {shown(there.get(key))} there, {shown(here.get(key))} here")
         elif here[key] != optimizer.budget:
             out.append(f"budget: {optimizer.budget} there, {here[key]} here (see extend)")
     return out

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from regretless._internal.shown import shown
 from regretless._internal.validate import check_flag, check_name, checked_key, is_number, whole
 from regretless.engine import (
-    OBJECTIVE,
     Abandoned,
     Asked,
     Created,
@@ -35,12 +34,14 @@ from regretless.engine import (
     Outcome,
     Records,
     Told,
+    outcomes_of,
     write,
 )
 from regretless.errors import BudgetError, ConfigError, TrialError
 from regretless.model import Model
 from regretless.policies import Policy
 from regretless.results import Decision, Trial, number_of
+from regretless.safety import Guardrail, Measured, Mode, Step
 from regretless.space import Scalar, Space
 from regretless.studies import forks
 from regretless.studies.reading import Reading
@@ -109,6 +110,14 @@ class Study(Reading):
         n0: int | None = None,
         model: Model | None = None,
         defaults: int | None = None,
+        baseline: Mapping[str, Scalar] | None = None,
+        loss_budget: float | None = None,
+        confidence: float | None = None,
+        guardrails: Sequence[Guardrail] | None = None,
+        max_step: Mapping[str, Step] | None = None,
+        change_cost: float | None = None,
+        sparse_changes: bool | None = None,
+        mode: Mode | None = None,
         read_only: bool = False,
     ) -> Self:
         """Create a study, or open it if it exists.
@@ -120,8 +129,9 @@ class Study(Reading):
             url: a path (SQLite), the URL of a database (`postgresql://user@host/name`), or an open
                 Journal, for several studies over the same connections.
             name: the name of the study.
-            space, budget, seed, policy, direction, design, n0, model, defaults: the settings of
-                `Optimizer`; None for its default, or for the stored setting.
+            space, budget, seed, policy, direction, design, n0, model, defaults, baseline,
+                loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes, mode:
+                the settings of `Optimizer`; None for its default, or for the stored setting.
             read_only: whether to refuse every change.
 
         Returns:
@@ -146,6 +156,14 @@ class Study(Reading):
             "n0": n0,
             "model": model,
             "defaults": defaults,
+            "baseline": baseline,
+            "loss_budget": loss_budget,
+            "confidence": confidence,
+            "guardrails": guardrails,
+            "max_step": max_step,
+            "change_cost": change_cost,
+            "sparse_changes": sparse_changes,
+            "mode": mode,
         }
         given = {key: value for key, value in settings.items() if value is not None}
         complete = space is not None and budget is not None and not read_only
@@ -238,6 +256,8 @@ class Study(Reading):
         sem: float | None = None,
         count: float = 1,
         time: datetime | None = None,
+        metrics: Mapping[str, Measured] | None = None,
+        control: Measured | None = None,
         key: str | None = None,
     ) -> None:
         """Take the result of a trial; see `AskTell.tell`.
@@ -246,7 +266,7 @@ class Study(Reading):
         call.  Telling the same value again changes nothing.  Telling another value raises
         TrialError.  `key` is stored but not needed: repeating a tell is always safe.
         """
-        outcomes, note = {OBJECTIVE: Outcome(value, sem, count)}, _checked(key)
+        outcomes, note = outcomes_of(value, sem, count, metrics, control), _checked(key)
         self._record(lambda records: records.telling(trial, outcomes, time, note))
 
     def observe(
@@ -257,6 +277,7 @@ class Study(Reading):
         sem: float | None = None,
         count: float = 1,
         time: datetime | None = None,
+        metrics: Mapping[str, Measured] | None = None,
         key: str | None = None,
     ) -> None:
         """Take a result from before the run; see `AskTell.observe`.
@@ -270,11 +291,11 @@ class Study(Reading):
         not stored again.  If it has no `time`, there is a warning, because it might be a new one.
         """
         if key is None:
-            options: dict[str, Any] = {"sem": sem, "count": count, "time": time}
+            options: dict[str, Any] = {"sem": sem, "count": count, "time": time, "metrics": metrics}
             if not observe_nth(self, params, value, **options) and time is None:
                 warnings.warn(known_before(self.name), stacklevel=2)
             return
-        outcomes = {OBJECTIVE: Outcome(value, sem, count)}
+        outcomes = outcomes_of(value, sem, count, metrics)
         self._record(
             lambda records: records.observing(params, outcomes, time), self._key("observe", key)
         )
@@ -439,12 +460,16 @@ class Study(Reading):
                         return there
 
     def _observe(
-        self, params: Mapping[str, Scalar], outcome: Outcome, time: datetime | None, nth: int | None
+        self,
+        params: Mapping[str, Scalar],
+        outcomes: Mapping[str, Outcome],
+        time: datetime | None,
+        nth: int | None,
     ) -> bool:
         """Take the nth of several equal results; see `observe_nth`."""
         with self._lock:
             state = self._refreshed()
-            event = state.optimizer._records.observing(params, {OBJECTIVE: outcome}, time)
+            event = state.optimizer._records.observing(params, outcomes, time)
             content = content_of(write(event).body)
             which = self._observed[content] + 1 if nth is None else nth
             new = which > state.observed[content]
@@ -486,19 +511,20 @@ def observe_nth(
     sem: float | None = None,
     count: float = 1,
     time: datetime | None = None,
+    metrics: Mapping[str, Measured] | None = None,
     nth: int | None = None,
 ) -> bool:
     """`Study.observe` without a key, for front ends.
 
     Args:
         study: the study.
-        params, value, sem, count, time: the result.
+        params, value, sem, count, time, metrics: the result.
         nth: which of several equal results this is, from 1 on; None for the next of `study`.
 
     Returns:
         Whether the result was stored; False if the study had it already.
     """
-    return study._observe(params, Outcome(value, sem, count), time, nth)
+    return study._observe(params, outcomes_of(value, sem, count, metrics), time, nth)
 
 
 def known_before(name: str) -> str:

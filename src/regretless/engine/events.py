@@ -64,7 +64,7 @@ def outcomes_of(
         DataError: a number is not valid; the message names it.
     """
     outcomes = {OBJECTIVE: Outcome(value, sem, count)}
-    others = checked_metrics(metrics)
+    others = {} if metrics is None else checked_metrics(metrics)
     if control is not None:
         others[CONTROL] = measured(CONTROL, control)
     for name, (number, error) in others.items():

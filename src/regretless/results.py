@@ -93,6 +93,12 @@ class Decision:
     def __str__(self) -> str:
         return _SENTENCES[self.reason](self)
 
+    def _repr_html_(self) -> str:
+        from regretless._internal import html
+
+        numbers = {name: value for name, value in self.to_json().items() if value is not None}
+        return html.paragraph(str(self)) + html.table(numbers)
+
     def to_json(self) -> dict[str, Any]:
         """The attributes as JSON; numpy scalars from a custom policy become Python's."""
         return {k: v.item() if isinstance(v, np.generic) else v for k, v in vars(self).items()}
@@ -194,6 +200,10 @@ _SENTENCES = {
 }
 
 
+def _shown(value: Scalar) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
 def _short(value: float | None) -> str:
     return "?" if value is None else f"{value:.3g}"
 
@@ -219,6 +229,11 @@ class Trial:
     number: int
     params: dict[str, Scalar]
     decision: Decision
+
+    def _repr_html_(self) -> str:
+        from regretless._internal import html
+
+        return html.table(self.params, f"trial {self.number}") + html.paragraph(str(self.decision))
 
 
 def number_of(trial: Trial | int) -> int:
@@ -267,6 +282,19 @@ class Best:
     count: int
     sample_mean: float
     luckiest: float
+
+    def __str__(self) -> str:
+        point = ", ".join(f"{name} = {_shown(value)}" for name, value in self.params.items())
+        return f"{self._range} at {point}"
+
+    @property
+    def _range(self) -> str:
+        return f"{self.mean:.4g} (95 %: {self.low:.4g} to {self.high:.4g})"
+
+    def _repr_html_(self) -> str:
+        from regretless._internal import html
+
+        return html.table(self.params, f"best: {self._range}")
 
 
 @dataclass(frozen=True, eq=False)

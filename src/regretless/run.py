@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from regretless._internal.arrays import Array
+from regretless._internal.frames import dataframe_of
 from regretless._internal.shown import shown
 from regretless._internal.validate import is_iterable, is_number, whole
-from regretless.engine import Optimizer
+from regretless.engine import Optimizer, html_of
 from regretless.errors import ConfigError, DataError
 from regretless.model import Model
 from regretless.policies import Policy
@@ -70,6 +71,25 @@ class Result:
     def history(self) -> list[Row]:
         """Prior data and trials, in order."""
         return self.optimizer.history()
+
+    def to_dataframe(self) -> Any:
+        """The history as a pandas DataFrame: a row for each trial and each result from before.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        return dataframe_of(self.history)
+
+    def __str__(self) -> str:
+        asked, budget = self.optimizer.asked, self.optimizer.budget
+        how = "interrupted after" if self.interrupted else "after"
+        best = self.best if self.optimizer.observations else "no result yet"
+        return f"best {best}, {how} {asked} of {budget} evaluations"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_of(self.optimizer, "Result" + (" (interrupted)" if self.interrupted else ""))
 
     @property
     def values(self) -> Array:

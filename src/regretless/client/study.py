@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import quote, urlencode
 from weakref import WeakValueDictionary
 
+from regretless._internal.frames import dataframe_of
 from regretless._internal.shown import shown
 from regretless._internal.validate import (
     MAX_SAFE,
@@ -332,6 +333,14 @@ class RemoteStudy:
         prior = self._pages("/observations", after=0, last=lambda page, after: after + len(page))
         own = self._pages("/trials", after=-1, last=lambda page, after: page[-1]["number"])
         return [_row(each) for each in (*prior, *own)]
+
+    def to_dataframe(self) -> Any:
+        """The history as a pandas DataFrame: a row for each trial and each result from before.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        return dataframe_of(self.history())
 
     def events(self, after: int = 0) -> list[RemoteEvent]:
         """The stored events after number `after`."""

@@ -14,7 +14,7 @@ from regretless.engine.events import (
     read,
     write,
 )
-from regretless.engine.optimizer import Direction, Optimizer
+from regretless.engine.optimizer import Direction, Optimizer, html_of
 from regretless.engine.records import Records
 from regretless.engine.situation import Situation
 
@@ -32,6 +32,7 @@ __all__ = [
     "Situation",
     "Told",
     "Written",
+    "html_of",
     "outcomes_of",
     "read",
     "write",

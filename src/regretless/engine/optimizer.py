@@ -17,6 +17,7 @@ import numpy as np
 
 from regretless._internal.arrays import Array
 from regretless._internal.blas import one_thread
+from regretless._internal.frames import dataframe_of
 from regretless._internal.locks import WithLock, in_turn
 from regretless._internal.shown import shown
 from regretless._internal.validate import LEAST_SCALE, is_iterable, is_one_of, whole
@@ -359,11 +360,16 @@ class Optimizer(WithLock):
 
     @in_turn
     def history(self) -> list[Row]:
-        """The prior data and the trials, in order.
-
-        `pandas.DataFrame([row.flat() for row in optimizer.history()])` is a table of them.
-        """
+        """The prior data and the trials, in order."""
         return self._records.history()
+
+    def to_dataframe(self) -> Any:
+        """The history as a pandas DataFrame: a row for each trial and each result from before.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        return dataframe_of(self.history())
 
     @in_turn
     def copy(self) -> Optimizer:
@@ -371,6 +377,33 @@ class Optimizer(WithLock):
         twin = object.__new__(type(self))
         twin.__setstate__(self.__getstate__())
         twin._records, twin._log = self._records.copy(), self._log.copy()
+        return twin
+
+    @in_turn
+    def as_of(self, trial: Trial | int) -> Optimizer:
+        """The optimiser as it was when it chose a trial, with the fit that the choice is based on.
+
+        Its `landscape` has the numbers that the policy compared then.
+
+        Raises:
+            UnknownTrialError: there is no such trial.
+
+        Example:
+            >>> import regretless as rl
+            >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=9)
+            >>> for trial in optimizer:
+            ...     optimizer.tell(trial, -((trial.params["x"] - 0.3) ** 2))
+            >>> optimizer.as_of(7).remaining
+            2
+        """
+        number = self._records.find(trial).trial.number
+        twin = type(self).from_spec(self.spec(), policy=self.policy)
+        for event in self._log:
+            if isinstance(event, Asked) and event.number == number:
+                if event.fit is not None:
+                    twin._belief = twin._with_fit(event.fit)
+                break
+            twin.apply(event)
         return twin
 
     __copy__ = copy  # not by fields: the two would share their lists
@@ -573,6 +606,9 @@ class Optimizer(WithLock):
             f" told {self.observations})"
         )
 
+    def _repr_html_(self) -> str:
+        return html_of(self)
+
     def __iter__(self) -> Iterator[Trial]:
         """Ask for trials until the budget is spent; see `AskTell`."""
         while self.remaining:
@@ -586,3 +622,24 @@ _FOLDS: dict[type, Callable[[Optimizer, Any], None]] = {
     Abandoned: lambda optimizer, event: optimizer._records.fold_abandoned(event),
     Extended: lambda optimizer, event: optimizer._records.fold_extended(event),
 }
+
+
+def html_of(optimizer: Optimizer, name: str = "Optimizer") -> str:
+    """How a notebook shows an optimiser: how far it is, its best point, and its last trials."""
+    from regretless._internal import html
+
+    state = {
+        "policy": optimizer.policy.name,
+        "direction": optimizer.direction,
+        "evaluations": f"{optimizer.asked} of {optimizer.budget} asked for",
+        "results": optimizer.observations,
+        "pending": len(optimizer.pending),
+    }
+    best = optimizer.best()._repr_html_() if optimizer.observations else ""
+    rows = [row for row in optimizer.history() if row.number is not None][-5:]
+    header = ["trial", *optimizer.space.names, "value", "why"]
+    last = [
+        [row.number, *row.params.values(), "" if row.value is None else row.value, row.decision]
+        for row in rows
+    ]
+    return html.table(state, name) + best + (html.grid(header, last) if last else "")

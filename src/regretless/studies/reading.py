@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from regretless._internal.frames import dataframe_of
 from regretless._internal.shown import shown
 from regretless._internal.validate import whole
-from regretless.engine import Direction, Optimizer
+from regretless.engine import Direction, Optimizer, html_of
 from regretless.errors import ConfigError
 from regretless.policies import Policy
 from regretless.results import Best, Landscape, Row, Trial
@@ -106,6 +107,17 @@ class Reading(ABC):
     def history(self) -> list[Row]:
         """The prior data and the trials, in order; see `Optimizer.history`."""
         return self._look(Optimizer.history)
+
+    def to_dataframe(self) -> Any:
+        """The history as a pandas DataFrame: a row for each trial and each result from before.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        return dataframe_of(self.history())
+
+    def _repr_html_(self) -> str:
+        return self._look(lambda optimizer: html_of(optimizer, f"Study {self.name}"))
 
     def events(self, after: int = 0, limit: int | None = None) -> list[StoredEvent]:
         """The stored events.

@@ -22,6 +22,9 @@ from regretless._internal.validate import is_integer, is_number
 from regretless.errors import ConfigError, StorageError, UnknownTrialError
 from regretless.space import Scalar
 
+# Attributes of `Decision` that are not stored where they are None.
+_LEFT_OUT = frozenset({"held_back"})
+
 REASONS = ("design", "explore", "exploit", "resample", "exhausted", "given")
 
 
@@ -59,6 +62,7 @@ class Decision:
         refitted: whether the model was fitted for this decision.
         fit_ok: False if the fit failed, so that earlier hyper-parameters were kept.
         jitter: what was added to the diagonal of the covariance so that it could be factorised.
+        held_back: the name of the limit that ruled out the point that the policy would have chosen.
 
     Example:
         >>> import regretless as rl
@@ -89,9 +93,11 @@ class Decision:
     refitted: bool = False
     fit_ok: bool = True
     jitter: float = 0.0
+    held_back: str | None = None
 
     def __str__(self) -> str:
-        return _SENTENCES[self.reason](self)
+        held_back = "" if self.held_back is None else f"; held back by the {self.held_back}"
+        return _SENTENCES[self.reason](self) + held_back
 
     def _repr_html_(self) -> str:
         from regretless._internal import html
@@ -100,8 +106,15 @@ class Decision:
         return html.paragraph(str(self)) + html.table(numbers)
 
     def to_json(self) -> dict[str, Any]:
-        """The attributes as JSON; numpy scalars from a custom policy become Python's."""
-        return {k: v.item() if isinstance(v, np.generic) else v for k, v in vars(self).items()}
+        """The attributes as JSON; numpy scalars from a custom policy become Python's.
+
+        Those of the settings that do no harm are left out if they do not apply.
+        """
+        return {
+            k: v.item() if isinstance(v, np.generic) else v
+            for k, v in vars(self).items()
+            if v is not None or k not in _LEFT_OUT
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Decision:
@@ -129,7 +142,8 @@ def checked_decision(decision: object) -> Decision:
             f"decision: need one of {', '.join(REASONS)}, got {shown(decision.reason)}"
         )
     for name, value in decision.to_json().items():
-        if not (isinstance(value, str) if name in ("reason", "policy") else _is_plain(value)):
+        text = name in ("reason", "policy") or (name == "held_back" and value is not None)
+        if not (isinstance(value, str) if text else _is_plain(value)):
             got = value if isinstance(value, float) else type(value).__name__
             raise ConfigError(f"decision: {name} can't be stored, got {got}")
     return decision

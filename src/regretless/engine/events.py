@@ -257,7 +257,7 @@ def _decision_of(stored: Any) -> Decision:
 
 def _write_asked(event: Asked) -> Body:
     fit = {} if event.fit is None else {"fit": event.fit}
-    params, why = dict(event.params), dict(vars(event.decision))
+    params, why = dict(event.params), event.decision.to_json()
     return {"number": event.number, "params": params, "decision": why, **fit}
 
 

@@ -42,7 +42,7 @@ from regretless.errors import ConfigError, RegretlessError, StorageError
 from regretless.horizon import Horizon
 from regretless.kernels import Kernel
 from regretless.model import Belief, Model, Observation, checked_model
-from regretless.policies import EIC, Policy, make_policy, stored_policy
+from regretless.policies import EIC, Constraint, Policy, make_policy, stored_policy
 from regretless.results import Best, Decision, Landscape, Row, Trial
 from regretless.safety import OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
 from regretless.space import Scalar, Space
@@ -563,6 +563,8 @@ class Optimizer(WithLock):
         # Prior data count towards the start, but points that the user listed are all tried.
         start = self._start
         begun = self._records.started + (0 if start.listed else len(self._records.known))
+        if self._is_limited and not start.listed:  # a trial in place of a forbidden point counts
+            begun = len(self._records.trials) + len(self._records.known)
         fitted = self._belief.fitted
         sees_noise = (
             fitted is not None and fitted.ok and fitted.hyper.lam2 >= start.rules.blind_noise
@@ -570,9 +572,10 @@ class Optimizer(WithLock):
         knows_nothing = start.middle_only and not self._belief.told
         # Near the end, too few evaluations are left to profit from a longer start.
         longer = (sees_noise or knows_nothing) and self.remaining >= start.longest
+        first = None
         if self.remaining and begun < (start.longest if longer else start.size):
             first = self._records.next_of_start(start)
-            if first is not None:
+            if first is not None and not (self._is_limited and self._belief.told):
                 return self._belief, first, plain
         if not self._belief.told:  # nothing to learn from yet
             reason = "design" if self.remaining else "exhausted"
@@ -580,8 +583,17 @@ class Optimizer(WithLock):
         fresh = self._belief.refit_if_due()
         refitted = fresh.source is not self._belief.source
         situation = self._situation(fresh, rng)
-        x, decision = situation.decide(replace(plain, refitted=refitted))
+        x, decision = situation.decide(replace(plain, refitted=refitted), first)
         return situation.belief, x, decision
+
+    @property
+    def _is_limited(self) -> bool:
+        """Whether there are limits on where a trial may go, see `_limits`."""
+        return False
+
+    def _limits(self, belief: Belief) -> tuple[Constraint, ...]:
+        """The limits that every trial keeps to, given a belief whose posterior has all results."""
+        return ()
 
     def _situation(
         self, belief: Belief | None = None, rng: np.random.Generator | None = None
@@ -589,6 +601,7 @@ class Optimizer(WithLock):
         current = (belief or self._belief).current()
         if belief is None and current.source is self._belief.source:
             self._belief = current  # so that its posterior is not updated again
+        baseline = self.safety.baseline
         return Situation(
             policy=self.policy,
             space=self.space,
@@ -598,6 +611,8 @@ class Optimizer(WithLock):
             sign=self._sign,
             rng=rng or np.random.default_rng([self.seed, self.asked]),
             defaults=self.defaults,
+            constraints=self._limits(current),
+            refuge=None if baseline is None else self.space.encode(baseline),
         )
 
     def __repr__(self) -> str:

@@ -5,20 +5,42 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless.defaults import Defaults
 from regretless.horizon import Horizon
 from regretless.improvement import h
 from regretless.model import Belief, Fitted, Posterior
-from regretless.policies import Candidates, Constraint, Policy, PolicyInput, upper_score
+from regretless.policies import (
+    FEASIBLE,
+    Candidates,
+    Constraint,
+    Policy,
+    PolicyInput,
+    Predicted,
+    Score,
+    upper_score,
+)
 from regretless.results import Decision, Landscape
 from regretless.search import Domain, Slice, candidates, maximise, same_point
 from regretless.space import Space
+
+_DRAWS = 64  # of which a random point takes the first that may be tried
+
+
+class _Choice(NamedTuple):
+    """The next point."""
+
+    x: Array
+    row: int | None  # its row in the posterior, if it is a sampled point
+    merged: bool = False
+    held_back: str | None = None  # the name of the constraint that ruled out a better-scored point
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +55,10 @@ class Situation:
     sign: float  # -1.0 if the user minimises, otherwise 1.0
     rng: Generator
     defaults: Defaults
-    # In addition to those of the policy.  The search keeps them.  They are not checked where a
-    # policy needs no search (`shortcut`, `settle`), nor for the incumbent if no point is allowed.
+    # In addition to those of the policy.  Every point of a decision keeps to them, except for the
+    # refuge, and for the incumbent if there is no refuge and no visited point keeps to them.
     constraints: tuple[Constraint, ...] = ()
+    refuge: Array | None = None  # the point to try if no visited point is allowed: the baseline
     fixed: Mapping[int, float] = field(default_factory=dict)  # columns with given values
 
     @property
@@ -98,6 +121,7 @@ class Situation:
         # in memory.
         posterior, domain, rng, begin = self._expected, self._domain, self.rng, self._begin
         rules = self.defaults.search
+        permits = partial(_permits, self.constraints, posterior) if self.constraints else None
 
         @cache  # so that a decision and its explanation use the same incumbent
         def highest(width: float) -> tuple[Array, float]:
@@ -112,12 +136,14 @@ class Situation:
             best_observation=float(self.fitted.scaling.to_model(self.belief.luckiest)),
             unit=self.unit,
             rng=rng,
-            draw=lambda: draw(domain, rng),
+            draw=lambda: draw(domain, rng, permits),
             highest=highest,
             promised=self._promised(posterior) if self.waiting else -np.inf,
             choices=self.space.has_choices,
             defaults=self.defaults,
             fixed=self.fixed,
+            permits=permits,
+            refuge=self.refuge,
         )
 
     def _promised(self, after: Posterior) -> float:
@@ -137,37 +163,77 @@ class Situation:
         moved = np.vstack([draws, -draws]) * np.sqrt(np.maximum(variance, 0.0)) @ axes.T
         return float((before.predict(x)[0] + moved).max(axis=1).mean())
 
-    def decide(self, plain: Decision) -> tuple[Array, Decision]:
-        """The next point, and `plain` with its reason and its numbers."""
-        if self.horizon.is_spent:
-            (x, row), merged = self.inputs.incumbent, False
-        else:
-            x, row, merged = self._search()
-        return x, replace(self._explain(x, row, plain), merged=merged)
+    def decide(self, plain: Decision, first: Array | None = None) -> tuple[Array, Decision]:
+        """The next point, and `plain` with its reason and its numbers.
 
-    def _search(self) -> tuple[Array, int | None, bool]:
-        """The policy's point, its row if it is a sampled point, and whether it was merged."""
+        Args:
+            plain: the decision without its numbers.
+            first: a point of the start, which is taken if it is allowed.
+        """
+        held_back = None if first is None else self.objection(first)
+        if first is not None and held_back is None:
+            return first, replace(plain, **self._numbers(first))
+        choice = _Choice(*self.inputs.incumbent) if self.horizon.is_spent else self._search()
+        decision = self._explain(choice.x, choice.row, plain)
+        held_back = held_back or choice.held_back
+        return choice.x, replace(decision, merged=choice.merged, held_back=held_back)
+
+    def objection(self, x: Array) -> str | None:
+        """The name of a constraint that the point x does not keep to; None if it keeps to all."""
+        if not self.constraints:
+            return None
+        slacks = _slacks(self.constraints, self.inputs.posterior, x[None, :])[:, 0]
+        worst = int(np.argmin(slacks))
+        return None if slacks[worst] >= FEASIBLE else self.constraints[worst].name
+
+    def _numbers(self, x: Array) -> dict[str, Any]:
+        """What the constraints say about the chosen point."""
+        out: dict[str, Any] = {}
+        for constraint in self.constraints:
+            out |= constraint.numbers(x)
+        return out
+
+    def _search(self) -> _Choice:
+        """The policy's point, or the incumbent if a constraint does not allow it."""
         policy, inputs = self.policy, self.inputs
         sampled = inputs.posterior.points  # with the pending ones
         shortcut = policy.shortcut(inputs)
         if shortcut is not None:
+            held_back = self.objection(shortcut)
+            if held_back is not None:
+                return _Choice(*inputs.incumbent, held_back=held_back)
             same = np.flatnonzero((sampled == shortcut).all(axis=1))
-            return shortcut, int(same[0]) if len(same) else None, False
-        score = policy.score(inputs)
-        if self.constraints:
-            score = score.within(*self.constraints)
+            return _Choice(shortcut, int(same[0]) if len(same) else None)
+        free = policy.score(inputs)
+        score = free.within(*self.constraints) if self.constraints else free
         begin = self._begin(score.width)
         found = maximise(score, self._domain, begin, self.rng, self.defaults.search)
+        held_back = None
+        if self.constraints:
+            held_back = self._wanted(free, begin, found.value if found.feasible else -np.inf)
         if not found.feasible:  # the else-branch of Algorithm 1; never for xi = max mu(x_i)
-            return *inputs.incumbent, False
+            return _Choice(*inputs.incumbent, held_back=held_back)
         row = policy.settle(inputs, found.value)
         if row is not None and all(sampled[row, j] == u for j, u in self.fixed.items()):
-            return sampled[row], row, False
+            objection = self.objection(sampled[row])
+            if objection is None:
+                return _Choice(sampled[row], row, held_back=held_back)
+            held_back = objection
         if found.row is None and policy.merge:
             row = same_point(score, begin, found.x, inputs.horizon.steps, self.defaults.merge)
             if row is not None:
-                return sampled[row], row, True
-        return found.x, found.row, False
+                return _Choice(sampled[row], row, True, held_back)
+        return _Choice(found.x, found.row, held_back=held_back)
+
+    def _wanted(self, free: Score, begin: Candidates, value: float) -> str | None:
+        """The name of the constraint without which a candidate would have had a better score.
+
+        `free` is the score without the constraints, and `value` is the best score within them.
+        """
+        scores, gates = free.over(begin)
+        best = int(np.argmax(np.where(gates >= FEASIBLE, scores, -np.inf)))
+        better = gates[best] >= FEASIBLE and not scores[best] <= value
+        return self.objection(begin.predicted.x[best]) if better else None
 
     def _explain(self, x: Array, row: int | None, plain: Decision) -> Decision:
         seen = self.landscape(x[None, :])
@@ -190,6 +256,7 @@ class Situation:
             noise_sd=posterior.noise_sd * self.unit,
             fit_ok=self.fitted.ok,
             jitter=posterior.jitter,
+            **self._numbers(x),
         )
 
     def landscape(self, x: Array) -> Landscape:
@@ -199,17 +266,41 @@ class Situation:
         xi, s = policy.xi(inputs), policy.omega(inputs) * sigma
         z = (mu - xi) / s
         threshold = policy.threshold(inputs)
+        feasible = z >= (-np.inf if threshold is None else threshold)
+        if inputs.permits is not None:
+            feasible = feasible & inputs.permits(x)
         return Landscape(
             mean=self.user(mu),
             sd=self.user_sd(mu, sigma),
             expected_improvement=s * h(z) * unit,
             evaluation_cost=s * h(-z) * unit / policy.horizon(inputs),
             z=z,
-            feasible=z >= (-np.inf if threshold is None else threshold),
+            feasible=feasible,
             incumbent=float(self.user(xi)),
         )
 
 
-def draw(space: Domain, rng: Generator) -> Array:
-    """A point drawn uniformly from the space."""
-    return np.asarray(space.spread(rng.random((1, space.dim)))[0])
+def draw(
+    space: Domain, rng: Generator, permits: Callable[[Array], NDArray[np.bool_]] | None = None
+) -> Array:
+    """A point drawn uniformly from the space, or from the part of it that is permitted.
+
+    If that part is so small that no draw is in it, the point is not permitted.
+    """
+    if permits is None:
+        return np.asarray(space.spread(rng.random((1, space.dim)))[0])
+    points = space.spread(rng.random((_DRAWS, space.dim)))
+    return np.asarray(points[int(np.argmax(permits(points)))])
+
+
+def _slacks(constraints: tuple[Constraint, ...], posterior: Posterior, x: Array) -> Array:
+    """The slack of each constraint (rows) at each row of x (columns)."""
+    at = Predicted(x, *posterior.predict(x))
+    return np.array([constraint.slack(at) for constraint in constraints])
+
+
+def _permits(
+    constraints: tuple[Constraint, ...], posterior: Posterior, x: Array
+) -> NDArray[np.bool_]:
+    """Whether each row of x keeps to all constraints."""
+    return np.asarray((_slacks(constraints, posterior, x) >= FEASIBLE).all(axis=0))

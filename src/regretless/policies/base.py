@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless._internal.shown import shown
@@ -54,6 +55,9 @@ class PolicyInput:
         choices: whether some parameter has several choices without an order.
         defaults: the constants for settings that the user left out.
         fixed: the columns that are fixed for this decision, with their coordinates.
+        permits: returns for points, of shape (q, d), whether each may be tried; None if every point
+            may be.
+        refuge: the point to try if no visited point may be tried, such as the baseline.
 
     Example:
         >>> import numpy as np
@@ -91,6 +95,8 @@ class PolicyInput:
     promised: float = -np.inf
     choices: bool = False
     fixed: Mapping[int, float] = field(default_factory=dict)
+    permits: Callable[[Array], NDArray[np.bool_]] | None = None
+    refuge: Array | None = None
 
     @property
     def dim(self) -> int:
@@ -99,14 +105,27 @@ class PolicyInput:
 
     @cached_property
     def incumbent(self) -> Incumbent:
-        """The visited point with the best posterior mean, with the fixed columns set."""
-        if not self.fixed:
-            row = int(np.argmax(self.posterior.at_data[0][: self.rows]))
-            return Incumbent(self.posterior.points[row], row)
-        moved = self.given
-        row = int(np.argmax(self.posterior.predict(moved[: self.rows])[0]))
-        same = np.flatnonzero((self.posterior.points == moved[row]).all(axis=1))
-        return Incumbent(moved[row], int(same[0]) if len(same) else None)
+        """The visited point with the best posterior mean that is permitted, with the fixed columns
+        set.  If none is permitted, it is the refuge, or the best one after all."""
+        mu, points = self.means[0][: self.rows], self.given if self.fixed else self.posterior.points
+        if self._permitted is not None:
+            allowed = self._permitted[: self.rows]
+            if not allowed.any() and self.refuge is not None:
+                return self._incumbent_at(self.refuge)
+            mu = np.where(allowed, mu, -np.inf) if allowed.any() else mu
+        row = int(np.argmax(mu))
+        return self._incumbent_at(points[row]) if self.fixed else Incumbent(points[row], row)
+
+    def _incumbent_at(self, x: Array) -> Incumbent:
+        same = np.flatnonzero((self.posterior.points == x).all(axis=1))
+        return Incumbent(x, int(same[0]) if len(same) else None)
+
+    @cached_property
+    def _permitted(self) -> NDArray[np.bool_] | None:
+        """Whether each point of the posterior may be tried; None if every point may be."""
+        if self.permits is None:
+            return None
+        return self.permits(self.given if self.fixed else self.posterior.points)
 
     @cached_property
     def given(self) -> Array:
@@ -120,6 +139,16 @@ class PolicyInput:
     def means(self) -> tuple[Array, Array]:
         """mu and sigma at the points of the posterior, with the fixed columns set."""
         return self.posterior.predict(self.given) if self.fixed else self.posterior.at_data
+
+    @property
+    def standing(self) -> tuple[Array, Array]:
+        """mu and sigma at the points of the posterior that may be tried again, or at the refuge."""
+        mu, sigma = self.means
+        if self._permitted is None:
+            return mu, sigma
+        if self._permitted.any():
+            return mu[self._permitted], sigma[self._permitted]
+        return (mu, sigma) if self.refuge is None else self.posterior.predict(self.refuge[None, :])
 
 
 class Incumbent(NamedTuple):
@@ -269,7 +298,7 @@ def incumbent_value(inputs: PolicyInput, kind: IncumbentKind, beta: float = 0.9)
         return inputs.best_observation
     if kind == "domain":
         return inputs.highest(0.0)[1]
-    mu, sigma = inputs.means
+    mu, sigma = inputs.standing
     if kind == "mean":  # an improvement has to beat the pending results as well
         return max(float(mu.max()), inputs.promised)
     from scipy.special import ndtri

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +91,8 @@ class Constraint(ABC):
     posterior.  The slack should be about 1 at points that are clearly feasible.  `slopes` are those
     of `unit` times the slack.
 
+    `name` is what a decision calls the constraint if it held the policy back.
+
     Example:
         >>> import numpy as np
         >>> from regretless.policies import Constraint, Predicted
@@ -106,6 +108,7 @@ class Constraint(ABC):
     """
 
     unit: float = 1.0
+    name: str = ""
 
     @abstractmethod
     def slack(self, at: Predicted) -> Array:
@@ -119,6 +122,16 @@ class Constraint(ABC):
             The slopes in mu, in s = omega sigma and in x.  The last one has the shape (q, d), or is
             None if the slack does not depend on x directly.
         """
+
+    def slack_and_slopes(
+        self, at: Predicted
+    ) -> tuple[Array, tuple[Array | float, Array | float, Array | None]]:
+        """Both at once, for a constraint whose two answers have work in common."""
+        return self.slack(at), self.slopes(at)
+
+    def numbers(self, x: Array) -> dict[str, Any]:
+        """Attributes of a `Decision` that say how the chosen point x keeps to the constraint."""
+        return {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,10 +376,10 @@ class _Lean(NamedTuple):
 
 
 def _lean(value: Array, constraint: Constraint, at: Predicted, barrier: float) -> _Lean:
-    slack, edge = constraint.slack(at), barrier / STEEP
+    slack, (d_mu, d_s, d_x) = constraint.slack_and_slopes(at)
+    edge = barrier / STEEP
     room = np.maximum(slack, edge)
     push = barrier / (room * constraint.unit)
-    d_mu, d_s, d_x = constraint.slopes(at)
     return _Lean(
         value + barrier * np.log(room) + STEEP * np.minimum(slack - edge, 0.0),
         d_mu * push,

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import regretless
 from regretless._internal.validate import time_from_iso, whole
 from regretless.cli import text
-from regretless.cli.arguments import from_json, names, pair, pairs
+from regretless.cli.arguments import from_json, listed_parameters, names, pair, pairs
 from regretless.errors import ConfigError, MissingExtraError, RegretlessError
 from regretless.results import Row
 from regretless.space import Space
@@ -35,7 +35,7 @@ app = typer.Typer(
     name="regretless",
     help="Tune a noisy system while it is live; every evaluation counts.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
 )
 out, err = Console(highlight=False), Console(stderr=True, highlight=False)
@@ -111,13 +111,31 @@ def _given(error: Exception) -> str:
     return "".join(f", got {detail['input']!r}" for detail in details)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(regretless.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Tune a noisy system while it is live; every evaluation counts."""
+
+
 # --- making and changing --------------------------------------------------------------------------
 
 
 @app.command()
 def create(
     study: Name,
-    space: Annotated[str, typer.Option(help="The space as JSON, or @FILE.")],
+    space: Annotated[str, typer.Option(help="The space as JSON, or @FILE (JSON, TOML or YAML).")],
     budget: Annotated[int, typer.Option(help="Evaluations, the start included.")],
     policy: Policy = None,
     direction: Direction = None,
@@ -154,7 +172,11 @@ def create(
 ) -> None:
     """Create a study.  If it exists, its settings must be the same.
 
-    A space as JSON is what Space.to_json() writes.
+    Example of a space, as text or in a file:
+
+    {"timeout_ms": {"type": "float", "low": 10, "high": 1000, "log": true},
+    "retries": {"type": "int", "low": 0, "high": 5},
+    "strategy": {"type": "categorical", "choices": ["eager", "lazy"]}}
     """
     options: dict[str, Any] = {
         "policy": policy,
@@ -170,7 +192,7 @@ def create(
     }
     texts = {"baseline": baseline, "guardrails": guardrails, "max_step": max_step}
     options |= {name: from_json(name, text) for name, text in texts.items() if text is not None}
-    options["space"] = Space.from_json(from_json("space", space))
+    options["space"] = Space.from_json(listed_parameters(from_json("space", space)))
     with Study.open(storage, study, budget=budget, **options) as made:
         out.print(f"{study}: {made.remaining} of {made.budget} evaluations left", markup=False)
 
@@ -214,6 +236,7 @@ def tell(
         str | None,
         typer.Option(help="What the baseline brought in the same period: VALUE or VALUE,SEM."),
     ] = None,
+    key: Annotated[str | None, typer.Option(help="It is stored with the result.")] = None,
     storage: Storage = DEFAULT,
 ) -> None:
     """Store the result of a trial.  Telling the same value again changes nothing."""
@@ -227,6 +250,7 @@ def tell(
             time=moment,
             metrics=pairs("metric", metric),
             control=beside,
+            key=key,
         )
 
 
@@ -278,24 +302,32 @@ def abandon(
     older_than: Annotated[
         float | None, typer.Option(help="All that have been pending for so many seconds.")
     ] = None,
+    key: Annotated[str | None, typer.Option(help="A repeated call with it has no effect.")] = None,
     storage: Storage = DEFAULT,
 ) -> None:
     """Stop waiting for the result of a trial.  If the result arrives, it may still be told."""
     if (number is None) == (older_than is None):
         raise ConfigError("abandon: need a trial's number, or --older-than SECONDS")
+    if key is not None and number is None:
+        raise ConfigError("--key: needs a trial's number")
     with Study.open(storage, study) as opened:
         if number is not None:
-            opened.abandon(number)
+            opened.abandon(number, key=key)
         else:
             gone = opened.abandon_older_than(float(older_than or 0.0))
             out.print(f"abandoned: {', '.join(str(t.number) for t in gone) or 'none'}")
 
 
 @app.command()
-def extend(study: Name, budget: int, storage: Storage = DEFAULT) -> None:
+def extend(
+    study: Name,
+    budget: int,
+    key: Annotated[str | None, typer.Option(help="A repeated call with it has no effect.")] = None,
+    storage: Storage = DEFAULT,
+) -> None:
     """Set a new total budget."""
     with Study.open(storage, study) as opened:
-        opened.extend(budget)
+        opened.extend(budget, key=key)
 
 
 # --- looking --------------------------------------------------------------------------------------
@@ -327,6 +359,20 @@ def show(
         return
     text.print_lines(out, text.summary(view, opened.label))
     text.print_rows(out, view.optimizer.history(), last)
+
+
+@app.command()
+def watch(
+    study: Name,
+    every: Annotated[float, typer.Option(help="Seconds between two looks.")] = 2.0,
+    last: Annotated[int, typer.Option(help="How many trials to list.")] = 15,
+    storage: Storage = DEFAULT,
+) -> None:
+    """Show the report of `show`, and renew it until the budget is spent or you press Ctrl-C."""
+    if not every >= 0.1:
+        raise ConfigError(f"--every: need at least 0.1 seconds, got {every}")
+    with _reading(storage, study) as opened:
+        text.watch(out, opened, every, last)
 
 
 @app.command()

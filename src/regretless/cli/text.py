@@ -8,9 +8,10 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING, Any, TextIO
 
 from regretless.engine import (
@@ -32,7 +33,9 @@ from regretless.studies import Snapshot, trial_json
 
 if TYPE_CHECKING:  # the journal needs SQLAlchemy, and `regretless` must name rich if it is missing
     from rich.console import Console
+    from rich.table import Table
 
+    from regretless.studies import Study
     from regretless.studies.journal import StoredEvent
 
 # --- sentences ------------------------------------------------------------------------------------
@@ -214,15 +217,45 @@ def print_rows(out: Console, rows: Sequence[Row], last: int) -> None:
     print_table(out, ("trial", "parameters", "value", "why"), map(cells, shown))
 
 
+def watch(out: Console, study: Study, every: float, last: int) -> None:
+    """Print the report of a study, and renew it until the budget is spent and nothing is pending.
+
+    Where the output is no terminal, each report with news is printed below the one before.
+    """
+    from rich.console import Group
+    from rich.live import Live
+    from rich.text import Text
+
+    seen = None
+    with Live(console=out, auto_refresh=False) if out.is_terminal else nullcontext() as live:
+        while True:
+            view = study.snapshot()
+            report = Text("\n".join(summary(view, study.label)))
+            rows = view.optimizer.history()[-last:] if last > 0 else []
+            shown = Group(report, _table(("trial", "parameters", "value", "why"), map(cells, rows)))
+            if live is not None:
+                live.update(shown, refresh=True)  # also without news: ages are shown
+            elif view.seq != seen:
+                out.print(shown)
+            seen = view.seq
+            if not view.optimizer.remaining and not view.optimizer.pending:
+                return
+            sleep(every)
+
+
 def print_table(out: Console, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table; the cells are plain text, not rich's markup."""
+    out.print(_table(header, rows))
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
     table = Table(*header)
     for row in rows:
         table.add_row(*map(escape, row))
-    out.print(table)
+    return table
 
 
 # --- files ----------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from math import floor, isfinite, log10
 from typing import Any
 
 import numpy as np
@@ -175,8 +176,8 @@ def _explore(d: Decision) -> str:
 
 def _exploit(d: Decision) -> str:
     return (
-        f"moved: expected {_short(d.mean)} ± {_short(d.sd)}, no worse than the value to beat "
-        f"({_short(d.incumbent)}); {_gain_and_loss(d)}"
+        f"moved: expected {_fine(d.mean, d.sd)} ± {_short(d.sd)}, no worse than the value to beat "
+        f"({_fine(d.incumbent, d.sd)}); {_gain_and_loss(d)}"
     )
 
 
@@ -189,7 +190,7 @@ def _resample(d: Decision) -> str:
         else "no new point is worth more than another look at it"
     )
     return (
-        f"sampled again ({times}, expected {_short(d.mean)} ± {_short(d.sd)}): {why}"
+        f"sampled again ({times}, expected {_fine(d.mean, d.sd)} ± {_short(d.sd)}): {why}"
         f" with {d.remaining} left"
     )
 
@@ -197,7 +198,8 @@ def _resample(d: Decision) -> str:
 def _exhausted(d: Decision) -> str:
     if d.mean is None:
         return "budget spent, and nothing told yet: a point at random"
-    return f"budget spent: the best point so far, expected {_short(d.mean)} ± {_short(d.sd)}"
+    mean = _fine(d.mean, d.sd)
+    return f"budget spent: the best point so far, expected {mean} ± {_short(d.sd)}"
 
 
 def _given(d: Decision) -> str:
@@ -216,6 +218,14 @@ _SENTENCES = {
 
 def _shown(value: Scalar) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _fine(value: float | None, sd: float | None) -> str:
+    """A value with three digits, or as many as it takes to show a tenth of its sd."""
+    if not value or not sd or not (isfinite(value) and isfinite(sd)):
+        return _short(value)
+    digits = floor(log10(abs(value))) - floor(log10(sd)) + 2
+    return f"{value:.{min(max(digits, 3), 12)}g}"
 
 
 def _short(value: float | None) -> str:

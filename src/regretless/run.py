@@ -343,17 +343,23 @@ def _attach(error: BaseException, optimizer: Optimizer, trial: Trial | None) -> 
 
 
 class _Progress:
-    """A progress line on stderr, rewritten at most ten times a second."""
+    """A progress line on stderr, rewritten at most ten times a second.
+
+    Where a line cannot be rewritten, as in a log file, there is a new line for each tenth of the
+    budget instead.
+    """
 
     def __init__(self, f_star: float | None) -> None:
-        self.f_star, self.start, self.shown = f_star, time.monotonic(), 0.0
+        self.f_star, self.start, self.shown, self.tenths = f_star, time.monotonic(), 0.0, 0
+        self.rewrites = sys.stderr.isatty() or "ipykernel" in sys.modules  # a notebook can
 
     def __call__(self, optimizer: Optimizer, trial: Trial, value: float) -> None:
         now, last = time.monotonic(), not optimizer.remaining and not optimizer.pending
-        if now - self.shown < 0.1 and not last:
-            return
-        self.shown = now
         done = optimizer.asked - len(optimizer.pending)
+        tenths = 10 * done // optimizer.budget
+        if not last and (now - self.shown < 0.1 if self.rewrites else tenths == self.tenths):
+            return
+        self.shown, self.tenths = now, tenths
         left = (now - self.start) / done * (optimizer.budget - done)
         best = optimizer.best()
         width = 24
@@ -362,12 +368,13 @@ class _Progress:
         if self.f_star is not None:
             total = Result(optimizer).regret(self.f_star)[-1]
             regret = f"  regret {total:.4g}"
-        sys.stderr.write(
-            f"\r[{bar:<{width}}] {done}/{optimizer.budget}  best {best.mean:.4g}"
-            f" ± {(best.high - best.low) / 2:.2g}{regret}  {left:.0f} s left   "
+        line = (
+            f"[{bar:<{width}}] {done}/{optimizer.budget}  best {best.mean:.4g}"
+            f" ± {(best.high - best.low) / 2:.2g}{regret}  {left:.0f} s left"
         )
+        sys.stderr.write(f"\r{line}   " if self.rewrites else f"{line}\n")
         sys.stderr.flush()
 
     def close(self) -> None:
-        if self.shown:
+        if self.shown and self.rewrites:
             sys.stderr.write("\n")

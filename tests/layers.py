@@ -26,7 +26,7 @@ LAYERS = [
     {"search"},
     {"engine"},
     {"ledger"},
-    {"importance", "run"},
+    {"forecast", "importance", "run"},
     {"plotting", "studies"},
     {"client"},
     {"experiments", "integrations", "service", "cli"},

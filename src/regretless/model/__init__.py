@@ -8,6 +8,7 @@ from regretless.model.hyper import Hyper
 from regretless.model.mixture import Mixture
 from regretless.model.model import Model, checked_model
 from regretless.model.posterior import Posterior, SamplePath, Shared
+from regretless.model.priors import priors_of
 from regretless.model.scaling import Scaling
 
 __all__ = [
@@ -27,4 +28,5 @@ __all__ = [
     "Scaling",
     "Shared",
     "checked_model",
+    "priors_of",
 ]

@@ -1,7 +1,7 @@
 """Does the forecast hold?  How often its 80 % band has the gain that the run then makes.
 
-A run is an instance of a family of benchmarks/families with a budget of 80. After 10 and 30 results,
-and half-way, the rest is forecast; then the run goes on to its end. The truth is the total of
+A run is an instance of a family of benchmarks/families with a budget of 80. After 10 and 30 results
+and half-way the rest is forecast; then the run goes on to its end. The truth is the total of
 f(x) - f(reference) over all trials. Records are lines of JSON; existing ones are skipped.
 
     python -m benchmarks.forecast --seeds 0:13 [--report]
@@ -33,7 +33,7 @@ DRAWS = 24
 
 def run(family: str, seed: int) -> dict[str, Any]:
     task = instance(family, seed)
-    optimizer = rl.Optimizer(task.space, BUDGET, seed=seed, direction=task.direction)
+    optimizer = rl.Optimizer(task.space, BUDGET, seed=seed)
     bands, total, reference = [], 0.0, None
     for number, trial in enumerate(optimizer):
         optimizer.tell(trial, task.observe(trial.params, task.number, number))

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from regretless._internal.arrays import Array
+from regretless._internal.shown import shown
 from regretless._internal.validate import is_number, whole
 from regretless.engine import Optimizer
 from regretless.errors import ConfigError, MissingExtraError, NoResultsError
+from regretless.forecast import Forecast
 from regretless.importance import importances
 from regretless.ledger import Ledger
 from regretless.results import Landscape, Trial
@@ -251,6 +253,45 @@ def plot_reward(
         )
     name = "the first result" if baseline is None else f"the baseline ({float(baseline):.4g})"
     ax.set(xlabel="evaluations", ylabel=f"total gain over {name}", xlim=(1, max(2, len(steps))))
+    return ax
+
+
+def plot_forecast(ahead: Forecast, ax: Axes | None = None) -> Axes:
+    """Plot the total gain that a run is expected to make, with its 80 % band.
+
+    Args:
+        ahead: the forecast, see `Study.forecast` and `forecast.forecast`.
+        ax: where to draw; None makes new Axes.
+
+    Returns:
+        The Axes.  The first point of the curve is what the trials so far have gained.
+
+    Raises:
+        ConfigError: `ahead` is not a forecast.
+        MissingExtraError: matplotlib is not installed.
+
+    Example:
+        >>> import regretless as rl
+        >>> from regretless.forecast import forecast
+        >>> from regretless.plotting import plot_forecast
+        >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=12)
+        >>> optimizer.observe({"x": 0.5}, 3.0)
+        >>> ax = plot_forecast(forecast(optimizer, draws=2))
+        >>> ax.get_xlabel()
+        'trials'
+    """
+    if not isinstance(ahead, Forecast):
+        raise ConfigError(f"plot_forecast: need a Forecast, got {shown(ahead)}")
+    ax = _axes(ax, figsize=(7, 4))
+    steps = ahead.told + np.arange(ahead.steps + 1)
+    low, high = ahead.curve(0.8)
+    ax.axhline(0.0, color="#999999", lw=1)
+    ax.fill_between(steps, low, high, color=_CYCLE[0], alpha=0.2, lw=0, label="80 %")
+    ax.plot(steps, ahead.gain.mean(axis=0), color=_CYCLE[0], label="expected")
+    if ahead.pays_after is not None and ahead.pays_after > ahead.told:
+        ax.axvline(ahead.pays_after, color=_CYCLE[2], ls=":", label="exploration has paid")
+    ax.set(xlabel="trials", ylabel="total gain over the reference", xlim=(steps[0], steps[-1] or 1))
+    ax.legend(loc="upper left", frameon=False)
     return ax
 
 

@@ -376,6 +376,49 @@ def watch(
 
 
 @app.command()
+def forecast(
+    study: Name,
+    draws: Annotated[int, typer.Option(help="Simulations; each takes some seconds.")] = 32,
+    storage: Storage = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate the rest of the run: what it will gain, and whether the best point will change."""
+    with _reading(storage, study) as opened, text.progress(err, "simulations") as advance:
+        ahead = opened.forecast(draws=draws, progress=advance)
+    if as_json:
+        text.print_json(ahead.to_json())
+    else:
+        text.print_lines(out, [f"reference: {json.dumps(ahead.reference)}", str(ahead)])
+
+
+@app.command()
+def plan(
+    space: Annotated[str, typer.Option(help="The space as JSON, or @FILE (JSON, TOML or YAML).")],
+    budget: Annotated[str, typer.Option(help="One number of evaluations, or several.")] = "50,100",
+    noise: Annotated[
+        float, typer.Option(help="Sd of the noise, in units of the sd of f over the space.")
+    ] = 0.3,
+    draws: Annotated[int, typer.Option(help="Functions; each is tuned with each budget.")] = 8,
+    policy: Annotated[str, typer.Option(help="ids, eic, ei, gp-ucb, gp-ts, …")] = "ids",
+    as_json: AsJson = False,
+) -> None:
+    """Say what a budget buys, before anything is tuned: whole runs are simulated."""
+    from regretless.forecast import plan as simulate
+
+    made = Space.from_json(listed_parameters(from_json("space", space)))
+    try:
+        budgets = [int(each) for each in names(budget)]
+    except ValueError:
+        raise ConfigError(f"budget: need numbers like 50,100,200, got {budget!r}") from None
+    with text.progress(err, "runs") as advance:
+        entries = simulate(made, budgets, noise=noise, draws=draws, policy=policy, progress=advance)
+    if as_json:
+        text.print_json([asdict(entry) for entry in entries])
+    else:
+        text.print_lines(out, [str(entry) for entry in entries])
+
+
+@app.command()
 def log(
     study: Name,
     after: Annotated[int, typer.Option(help="Only events after this one.")] = 0,

@@ -7,7 +7,7 @@ import json
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -241,6 +241,16 @@ def watch(out: Console, study: Study, every: float, last: int) -> None:
             if not view.optimizer.remaining and not view.optimizer.pending:
                 return
             sleep(every)
+
+
+@contextmanager
+def progress(err: Console, what: str) -> Iterator[Callable[[int, int], object]]:
+    """A progress bar on a terminal; the function sets how many of all are done."""
+    from rich.progress import Progress
+
+    with Progress(console=err, transient=True, disable=not err.is_terminal) as bars:
+        task = bars.add_task(what)
+        yield lambda done, every: bars.update(task, completed=done, total=every)
 
 
 def print_table(out: Console, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

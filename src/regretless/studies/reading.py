@@ -18,6 +18,7 @@ from regretless.space import Scalar, Space
 from regretless.studies.state import Snapshot, State
 
 if TYPE_CHECKING:  # the journal needs SQLAlchemy; `import regretless` must not
+    from regretless.forecast import Forecast
     from regretless.studies.journal import Journal, StoredEvent
 
 T = TypeVar("T")
@@ -115,6 +116,22 @@ class Reading(ABC):
             MissingExtraError: pandas is not installed.
         """
         return dataframe_of(self.history())
+
+    def forecast(
+        self,
+        *,
+        draws: int = 32,
+        over: Mapping[str, Scalar] | None = None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Forecast:
+        """What the rest of the run is expected to bring; see `forecast.forecast`.
+
+        It takes seconds, and others may ask and tell meanwhile.
+        """
+        from regretless.forecast import forecast
+
+        optimizer = self.snapshot().optimizer
+        return forecast(optimizer, draws=draws, over=over, progress=progress)
 
     def _repr_html_(self) -> str:
         return self._look(lambda optimizer: html_of(optimizer, f"Study {self.name}"))

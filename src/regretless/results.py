@@ -24,9 +24,9 @@ from regretless.errors import ConfigError, StorageError, UnknownTrialError
 from regretless.space import Scalar
 
 # Attributes of `Decision` that are not stored where they are None.
-_LEFT_OUT = frozenset({"held_back"})
+_LEFT_OUT = frozenset({"held_back", "total_loss", "total_loss_high", "loss_risk"})
 
-REASONS = ("design", "explore", "exploit", "resample", "exhausted", "given")
+REASONS = ("design", "explore", "exploit", "resample", "exhausted", "given", "baseline")
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,9 @@ class Decision:
             "exploit": a new point that is expected to be at least as good as the incumbent;
             "resample": a point that was tried before;
             "exhausted": the best point, because the budget is spent;
-            "given": a point that the user chose, see `Optimizer.adopt`.
+            "given": a point that the user chose, see `Optimizer.adopt`;
+            "baseline": the baseline, because it has no result yet or because a limit rules out
+            what the policy would have chosen.
         policy: the name of the policy.
         remaining: how many evaluations were left, including this one.
         pending: how many other trials were waiting for their results.
@@ -64,6 +66,9 @@ class Decision:
         fit_ok: False if the fit failed, so that earlier hyper-parameters were kept.
         jitter: what was added to the diagonal of the covariance so that it could be factorised.
         held_back: the name of the limit that ruled out the point that the policy would have chosen.
+        total_loss: what all trials, with this one, are expected to lose against the baseline.
+        total_loss_high: what they lose at most, with the confidence of the loss budget.
+        loss_risk: the probability that the total loss exceeds the loss budget by this trial.
 
     Example:
         >>> import regretless as rl
@@ -95,10 +100,12 @@ class Decision:
     fit_ok: bool = True
     jitter: float = 0.0
     held_back: str | None = None
+    total_loss: float | None = None
+    total_loss_high: float | None = None
+    loss_risk: float | None = None
 
     def __str__(self) -> str:
-        held_back = "" if self.held_back is None else f"; held back by the {self.held_back}"
-        return _SENTENCES[self.reason](self) + held_back
+        return _SENTENCES[self.reason](self) + _limits(self)
 
     def _repr_html_(self) -> str:
         from regretless._internal import html
@@ -206,6 +213,23 @@ def _given(d: Decision) -> str:
     return f"given: not the policy's choice, {d.remaining} evaluations left"
 
 
+def _baseline(d: Decision) -> str:
+    if d.held_back is None:
+        return f"baseline: the setting that runs today, {d.remaining} evaluations left"
+    return f"baseline: nothing else is allowed, {d.remaining} evaluations left"
+
+
+def _limits(d: Decision) -> str:
+    """How the limits of a run bear on the decision."""
+    held_back = "" if d.held_back is None else f"; held back by the {d.held_back}"
+    if d.total_loss is None:
+        return held_back
+    return (
+        f"{held_back}; total loss against the baseline expected {_short(d.total_loss)}, at most"
+        f" {_short(d.total_loss_high)}"
+    )
+
+
 _SENTENCES = {
     "design": _design,
     "explore": _explore,
@@ -213,6 +237,7 @@ _SENTENCES = {
     "resample": _resample,
     "exhausted": _exhausted,
     "given": _given,
+    "baseline": _baseline,
 }
 
 

@@ -129,7 +129,14 @@ class Extended:
     budget: int
 
 
-Event = Created | Asked | Told | Observed | Abandoned | Extended
+@dataclass(frozen=True)
+class Based:
+    """The baseline is this setting from now on."""
+
+    params: dict[str, Scalar]
+
+
+Event = Created | Asked | Told | Observed | Abandoned | Extended | Based
 
 
 class Written(NamedTuple):
@@ -324,6 +331,11 @@ _KINDS = {
         lambda fields: Extended(fields.whole("budget", least=1)),
         lambda event: {"budget": event.budget},
     ),
+    "baseline": _Kind(
+        1,
+        lambda fields: Based(fields.object("params")),
+        lambda event: {"params": dict(event.params)},
+    ),
 }
 _KIND_OF: dict[type, str] = {
     Created: "created",
@@ -332,6 +344,7 @@ _KIND_OF: dict[type, str] = {
     Observed: "observed",
     Abandoned: "abandoned",
     Extended: "extended",
+    Based: "baseline",
 }
 
 

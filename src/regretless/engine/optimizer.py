@@ -27,6 +27,7 @@ from regretless.engine import saved
 from regretless.engine.events import (
     Abandoned,
     Asked,
+    Based,
     Created,
     Event,
     Extended,
@@ -36,6 +37,7 @@ from regretless.engine.events import (
     outcomes_of,
     settings_version,
 )
+from regretless.engine.loss import LossLimit
 from regretless.engine.records import MAX_WHOLE, Records
 from regretless.engine.situation import Situation, draw
 from regretless.errors import ConfigError, RegretlessError, StorageError
@@ -158,7 +160,7 @@ class Optimizer(WithLock):
         points = checked_design(space, design)
         self._start = Start(space, Horizon(budget), points, n0, self.seed, self.defaults.start)
         self._sign = 1.0 if direction == "maximize" else -1.0
-        self._records = Records(space, budget, self.policy.name)
+        self._records = Records(space, budget, self.policy.name, self.safety.baseline)
         self._log: list[Event] = []
         self._belief = Belief.empty(self.model, space.columns, self.defaults)
         # The last proposal, and the belief after it is applied.
@@ -276,12 +278,23 @@ class Optimizer(WithLock):
         """Set a new total budget; see `AskTell.extend`."""
         self._apply_any(self._records.extending(budget))
 
+    @in_turn
+    def set_baseline(self, params: Mapping[str, Scalar]) -> None:
+        """Declare or change the baseline; see `AskTell.set_baseline`."""
+        self._apply_any(self._records.rebasing(params))
+
     # -- what is known -----------------------------------------------------------------------------
 
     @property
     def sign(self) -> float:
         """1.0 to maximise, -1.0 to minimise: `sign * value` is larger where it is better."""
         return self._sign
+
+    @property
+    def baseline(self) -> dict[str, Scalar] | None:
+        """The setting that runs today, after the last `set_baseline`; None if it is not known."""
+        now = self._records.baseline
+        return None if now is None else dict(now.params)
 
     @property
     def budget(self) -> int:
@@ -560,11 +573,15 @@ class Optimizer(WithLock):
         """The belief, with a new fit if one is due; the next point; and the reason for it."""
         rng = np.random.default_rng([self.seed, len(self._records.trials)])
         plain = Decision("design", self.policy.name, self.remaining, len(self._records.waiting))
+        baseline = self._records.baseline
+        blind = self._is_limited and not self._belief.told  # nothing is known to be allowed
+        if baseline is not None and self.remaining and (self._records.baseline_is_new or blind):
+            return self._belief, baseline.x, replace(plain, reason="baseline")
         # Prior data count towards the start, but points that the user listed are all tried.
         start = self._start
         begun = self._records.started + (0 if start.listed else len(self._records.known))
         if self._is_limited and not start.listed:  # a trial in place of a forbidden point counts
-            begun = len(self._records.trials) + len(self._records.known)
+            begun = max(begun, len(self._records.trials))
         fitted = self._belief.fitted
         sees_noise = (
             fitted is not None and fitted.ok and fitted.hyper.lam2 >= start.rules.blind_noise
@@ -589,11 +606,31 @@ class Optimizer(WithLock):
     @property
     def _is_limited(self) -> bool:
         """Whether there are limits on where a trial may go, see `_limits`."""
-        return False
+        return self.safety.loss_budget is not None
 
     def _limits(self, belief: Belief) -> tuple[Constraint, ...]:
         """The limits that every trial keeps to, given a belief whose posterior has all results."""
-        return ()
+        loss = self._loss_limit(belief)
+        return () if loss is None else (loss,)
+
+    def _loss_limit(self, belief: Belief) -> LossLimit | None:
+        """The loss budget, given a belief whose posterior has all results; None without one."""
+        if self.safety.loss_budget is None:
+            return None
+        assert belief.posterior is not None
+        assert belief.fitted is not None
+        points, weights = self._records.total_loss()
+        confidence = self.safety.confidence
+        return LossLimit(
+            belief.posterior,
+            belief.fitted.scaling,
+            points,
+            weights,
+            limit=self.safety.loss_budget,
+            risk_left=1.0 - confidence - self._records.risk,
+            confidence=confidence,
+            own=bool(self._records.waiting),
+        )
 
     def _situation(
         self, belief: Belief | None = None, rng: np.random.Generator | None = None
@@ -601,7 +638,7 @@ class Optimizer(WithLock):
         current = (belief or self._belief).current()
         if belief is None and current.source is self._belief.source:
             self._belief = current  # so that its posterior is not updated again
-        baseline = self.safety.baseline
+        baseline = self._records.baseline
         return Situation(
             policy=self.policy,
             space=self.space,
@@ -612,7 +649,7 @@ class Optimizer(WithLock):
             rng=rng or np.random.default_rng([self.seed, self.asked]),
             defaults=self.defaults,
             constraints=self._limits(current),
-            refuge=None if baseline is None else self.space.encode(baseline),
+            refuge=None if baseline is None else baseline.x,
         )
 
     def __repr__(self) -> str:
@@ -636,6 +673,7 @@ _FOLDS: dict[type, Callable[[Optimizer, Any], None]] = {
     Observed: Optimizer._on_observed,
     Abandoned: lambda optimizer, event: optimizer._records.fold_abandoned(event),
     Extended: lambda optimizer, event: optimizer._records.fold_extended(event),
+    Based: lambda optimizer, event: optimizer._records.fold_based(event),
 }
 
 

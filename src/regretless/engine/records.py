@@ -10,6 +10,9 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import NamedTuple
+
+import numpy as np
 
 from regretless._internal.arrays import Array
 from regretless._internal.shown import shown
@@ -18,6 +21,7 @@ from regretless.design import Start
 from regretless.engine.events import (
     Abandoned,
     Asked,
+    Based,
     Extended,
     Observed,
     Outcome,
@@ -60,6 +64,14 @@ class Record:
         return _row(number, self.status, params, self.outcomes, why, self.time)
 
 
+class Baseline(NamedTuple):
+    """A setting that runs, or ran, without the trials."""
+
+    params: dict[str, Scalar]
+    x: Array
+    since: int  # the first trial that it counts for
+
+
 class Records:
     """The trials and the prior data of an optimiser.
 
@@ -67,9 +79,16 @@ class Records:
         space: the search space.
         budget: the total number of evaluations.
         policy: the name of the policy, for the decisions of adopted trials.
+        baseline: the setting that runs today, if it is known.
     """
 
-    def __init__(self, space: Space, budget: int, policy: str) -> None:
+    def __init__(
+        self,
+        space: Space,
+        budget: int,
+        policy: str,
+        baseline: Mapping[str, Scalar] | None = None,
+    ) -> None:
         self.space = space
         self.budget = budget
         self.policy = policy
@@ -79,12 +98,19 @@ class Records:
         # The parameters that the user gave, by encoded point.
         self.known: dict[bytes, dict[str, Scalar]] = {}
         self.prior: list[Row] = []  # prior data, in order
+        self.tried: set[bytes] = set()  # all points that were asked for or observed, encoded
+        self.risk = 0.0  # the sum of what the decisions were charged, see engine/loss.py
+        # Each baseline with the number of the first trial that it counts for.
+        self.baselines: list[Baseline] = []
+        if baseline is not None:
+            self.baselines.append(Baseline(dict(baseline), space.encode(baseline), 0))
 
     def copy(self) -> Records:
         """The same records.  A change of one does not change the other."""
         twin = copy.copy(self)  # the elements of the lists and dicts are frozen
         twin.trials, twin.waiting = self.trials.copy(), self.waiting.copy()
         twin.known, twin.prior = self.known.copy(), self.prior.copy()
+        twin.tried, twin.baselines = self.tried.copy(), self.baselines.copy()
         return twin
 
     # -- the event of each verb --------------------------------------------------------------------
@@ -139,6 +165,12 @@ class Records:
         total = self._checked_budget(budget)
         return Extended(total) if always or total != self.budget else None
 
+    def rebasing(self, params: Mapping[str, Scalar]) -> Based | None:
+        """The event of a new baseline; None if it is the present one."""
+        given = self.space.validate(params)
+        x, now = self.space.encode(given), self.baseline
+        return Based(given) if now is None or not (now.x == x).all() else None
+
     # -- applying events ---------------------------------------------------------------------------
 
     def fold_asked(self, event: Asked) -> None:
@@ -153,7 +185,9 @@ class Records:
         self.trials.append(record)
         self.waiting[event.number] = record
         self.started += reason == "design"
-        if reason == "given":
+        self.tried.add(record.x.tobytes())
+        self.risk += event.decision.loss_risk or 0.0
+        if reason in ("given", "baseline"):
             self.known.setdefault(record.x.tobytes(), params)
 
     def fold_told(self, event: Told) -> tuple[Record, Outcomes]:
@@ -170,6 +204,7 @@ class Records:
         params = self.space.validate(event.params)
         x = self.space.encode(params)
         self.known.setdefault(x.tobytes(), params)
+        self.tried.add(x.tobytes())
         self.prior.append(_row(None, "observed", params, told, None, event.time))
         return x, told
 
@@ -182,6 +217,11 @@ class Records:
     def fold_extended(self, event: Extended) -> None:
         self.budget = self._checked_budget(event.budget)
 
+    def fold_based(self, event: Based) -> None:
+        params = self.space.validate(event.params)
+        since = len(self.trials) if self.baselines else 0
+        self.baselines.append(Baseline(params, self.space.encode(params), since))
+
     # -- what is known -----------------------------------------------------------------------------
 
     @property
@@ -193,6 +233,39 @@ class Records:
     def remaining(self) -> int:
         """The number of evaluations that may still be asked for."""
         return self.horizon.remaining
+
+    @property
+    def baseline(self) -> Baseline | None:
+        """The setting that runs today, if it is known."""
+        return self.baselines[-1] if self.baselines else None
+
+    @property
+    def baseline_is_new(self) -> bool:
+        """Whether there is a baseline that was neither asked for nor observed."""
+        return self.baseline is not None and self.baseline.x.tobytes() not in self.tried
+
+    def references(self) -> list[Baseline]:
+        """For each trial, the baseline that it is compared to: the one at its time."""
+        out: list[Baseline] = []
+        ends = [*(each.since for each in self.baselines[1:]), len(self.trials)]
+        for each, end in zip(self.baselines, ends, strict=True):
+            out += [each] * (end - len(out))
+        return out
+
+    def total_loss(self) -> tuple[Array, Array]:
+        """The total loss against the baseline, as points and weights: the sum of w_i f(x_i).
+
+        The first point is the baseline of today.  All trials count, also those without a result.
+        """
+        assert self.baseline is not None
+        weights = {self.baseline.x.tobytes(): 0.0}
+        for record, reference in zip(self.trials, self.references(), strict=True):
+            for x, weight in ((reference.x, 1.0), (record.x, -1.0)):
+                key = x.tobytes()
+                weights[key] = weights.get(key, 0.0) + weight
+        used = {key: w for i, (key, w) in enumerate(weights.items()) if w or not i}
+        points = np.frombuffer(b"".join(used), dtype=float).reshape(len(used), self.space.dim)
+        return points, np.array(list(used.values()))
 
     def find(self, trial: Trial | int) -> Record:
         """The record of a trial, given as a `Trial` or as its number.
@@ -224,6 +297,9 @@ class Records:
         Decoded numbers may differ in their last digits.
         """
         given = self.known.get(x.tobytes())
+        if given is None:
+            here = (each.params for each in self.baselines if (each.x == x).all())
+            given = next(here, None)
         return self.space.decode(x) if given is None else dict(given)
 
     def next_of_start(self, start: Start) -> Array | None:

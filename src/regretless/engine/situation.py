@@ -174,9 +174,21 @@ class Situation:
         if first is not None and held_back is None:
             return first, replace(plain, **self._numbers(first))
         choice = _Choice(*self.inputs.incumbent) if self.horizon.is_spent else self._search()
-        decision = self._explain(choice.x, choice.row, plain)
+        choice = self._admitted(choice)
+        decision = self._explain(choice, plain)
         held_back = held_back or choice.held_back
         return choice.x, replace(decision, merged=choice.merged, held_back=held_back)
+
+    def _admitted(self, choice: _Choice) -> _Choice:
+        """The choice, or the refuge if a constraint does not admit it after all."""
+        refused = self._refusal(choice.x)
+        if refused is None or self.refuge is None:
+            return choice
+        return _Choice(*self.inputs.incumbent_at(self.refuge), held_back=refused)
+
+    def _refusal(self, x: Array) -> str | None:
+        """The name of a constraint that does not admit the point x; None if all do."""
+        return next((each.name for each in self.constraints if not each.admits(x)), None)
 
     def objection(self, x: Array) -> str | None:
         """The name of a constraint that the point x does not keep to; None if it keeps to all."""
@@ -184,7 +196,7 @@ class Situation:
             return None
         slacks = _slacks(self.constraints, self.inputs.posterior, x[None, :])[:, 0]
         worst = int(np.argmin(slacks))
-        return None if slacks[worst] >= FEASIBLE else self.constraints[worst].name
+        return self._refusal(x) if slacks[worst] >= FEASIBLE else self.constraints[worst].name
 
     def _numbers(self, x: Array) -> dict[str, Any]:
         """What the constraints say about the chosen point."""
@@ -235,11 +247,14 @@ class Situation:
         better = gates[best] >= FEASIBLE and not scores[best] <= value
         return self.objection(begin.predicted.x[best]) if better else None
 
-    def _explain(self, x: Array, row: int | None, plain: Decision) -> Decision:
+    def _explain(self, choice: _Choice, plain: Decision) -> Decision:
+        x, row = choice.x, choice.row
         seen = self.landscape(x[None, :])
         z, posterior = float(seen.z[0]), self.inputs.posterior
         horizon = self.policy.horizon(self.inputs)
         reason = "resample" if row is not None else "exploit" if z >= 0 else "explore"
+        if choice.held_back is not None and self.refuge is not None and (x == self.refuge).all():
+            reason = "baseline"
         return replace(
             plain,
             reason="exhausted" if self.horizon.is_spent else reason,

@@ -724,8 +724,8 @@ def check_automatic(mode: str) -> None:
     """Raise ConfigError if a loop over trials would try what nobody has approved."""
     if mode != "automatic":
         raise ConfigError(
-            f"mode {mode!r}: a loop would try what nobody has approved; ask for trials, let somebody"
-            " approve them, and work on `pending`"
+            f"mode {mode!r}: a loop would try what nobody has approved; ask for trials, let"
+            " somebody approve them, and work on `pending`"
         )
 
 

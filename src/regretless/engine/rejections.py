@@ -71,4 +71,4 @@ class Rejections(Constraint):
     def _weights(self) -> Array:
         """For each column, its weight in q: 0 for choices and for columns with one value."""
         counts = self.space.ordered & np.array(self.space.varies)
-        return counts / (max(1, int(counts.sum())) * REACH**2)
+        return np.asarray(counts / (max(1, int(counts.sum())) * REACH**2))

@@ -240,13 +240,19 @@ def print_trials(out: Console, trials: Sequence[Trial], as_json: bool, alone: bo
 
 def print_rows(out: Console, rows: Sequence[Row], last: int) -> None:
     """Print the last rows of a history as a table."""
-    shown = list(enumerate(rows))[-last:] if last > 0 else []  # prior results come first
+    shown = min(len(rows), max(0, last))
     if not shown:
         return
-    if len(rows) > len(shown):
-        out.print(f"the last {len(shown)} of {len(rows)}:")
+    if len(rows) > shown:
+        out.print(f"the last {shown} of {len(rows)}:")
+    out.print(_trials(rows, last))
+
+
+def _trials(rows: Sequence[Row], last: int) -> Table:
+    """The last rows of a history, in which prior results come first."""
+    shown = list(enumerate(rows))[-last:] if last > 0 else []
     every = (cells(row, prior) for prior, row in shown)
-    print_table(out, ("trial", "parameters", "value", "why"), every)
+    return _table(("trial", "parameters", "value", "why"), every)
 
 
 def watch(out: Console, study: Study, every: float, last: int) -> None:
@@ -263,14 +269,14 @@ def watch(out: Console, study: Study, every: float, last: int) -> None:
         while True:
             view = study.snapshot()
             report = Text("\n".join(summary(view, study.label)))
-            rows = view.optimizer.history()[-last:] if last > 0 else []
-            shown = Group(report, _table(("trial", "parameters", "value", "why"), map(cells, rows)))
+            shown = Group(report, _trials(view.optimizer.history(), last))
             if live is not None:
                 live.update(shown, refresh=True)  # also without news: ages are shown
             elif view.seq != seen:
                 out.print(shown)
             seen = view.seq
-            if not view.optimizer.remaining and not view.optimizer.pending:
+            under_way = view.optimizer.pending or view.optimizer.proposed
+            if not view.optimizer.remaining and not under_way:
                 return
             sleep(every)
 

@@ -265,6 +265,7 @@ class Trial:
         number: 0, 1, 2, …, in the order in which the trials were asked for.
         params: a value for each parameter.
         decision: why these parameters were chosen.
+        proposed: whether somebody has to approve the trial before it may be tried; see `approve`.
 
     Example:
         >>> import regretless as rl
@@ -278,6 +279,7 @@ class Trial:
     number: int
     params: dict[str, Scalar]
     decision: Decision
+    proposed: bool = False
 
     def _repr_html_(self) -> str:
         from regretless._internal import html
@@ -387,7 +389,9 @@ class Row:
 
     Attributes:
         number: the number of the trial; None for a result from before the run.
-        status: "pending", "told" or "abandoned" for a trial; "observed" for a result from before.
+        status: for a trial, "pending", "told" or "abandoned", and with `mode="recommend"` also
+            "proposed", "rejected" or "reconsidered" (rejected for a reason that no longer stands).
+            For a result from before, "observed" or "retracted".
         params: a value for each parameter.
         value: the result; None if there is none yet.
         sem: the standard error of the value, if it was told.
@@ -396,6 +400,7 @@ class Row:
         time: when the value was measured, if that is known.
         metrics: the other metrics that were told, by name.
         control: what the baseline brought in the same period, if it was told.
+        note: what was said when the trial was approved or rejected, or its result retracted.
 
     Example:
         >>> import regretless as rl
@@ -415,11 +420,13 @@ class Row:
     time: datetime | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     control: float | None = None
+    note: str | None = None
 
     def flat(self) -> dict[str, Any]:
         """The row as one flat dict, for pandas and csv writers.
 
-        Rows with the same metrics have the same keys.
+        Rows with the same metrics have the same keys, except for `control` and `note`, which only
+        rows with a control or a note have.
 
         Example:
             >>> row = Row(None, "observed", {"x": 0.5}, 3.0, None, 1.0, None)
@@ -432,4 +439,5 @@ class Row:
         out |= {f"params_{name}": value for name, value in self.params.items()}
         out |= {f"metric_{name}": value for name, value in self.metrics.items()}
         out |= {} if self.control is None else {"control": self.control}
+        out |= {} if self.note is None else {"note": self.note}
         return out | {f.name: getattr(self.decision, f.name, None) for f in fields(Decision)}

@@ -18,6 +18,7 @@ import regretless
 from regretless._internal.validate import time_from_iso, whole
 from regretless.cli import text
 from regretless.cli.arguments import from_json, listed_parameters, names, pair, pairs
+from regretless.engine import check_automatic
 from regretless.errors import ConfigError, MissingExtraError, RegretlessError
 from regretless.results import Row
 from regretless.space import Space
@@ -59,6 +60,12 @@ Params = Annotated[str, typer.Argument(help="Parameters as JSON, or @FILE.")]
 Policy = Annotated[str | None, typer.Option(help="ids (default), eic, ei, gp-ucb, gp-ts, …")]
 Direction = Annotated[str | None, typer.Option(help="maximize (default) or minimize.")]
 Seed = Annotated[int | None, typer.Option(help="0 if left out.")]
+Number = Annotated[int, typer.Argument(help="Number of the trial.")]
+Key = Annotated[str | None, typer.Option(help="A repeated call with it has no effect.")]
+Why = Annotated[str | None, typer.Option(help="What to store with it, for others to read.")]
+AsShell = Annotated[
+    bool, typer.Option("--shell", help="Answer as assignments: trial=0 params_x=0.5 …")
+]
 DEFAULT = "regretless.sqlite"
 
 
@@ -207,14 +214,16 @@ def ask(
     within_budget: Annotated[bool, typer.Option(help="Fail once the budget is spent.")] = False,
     storage: Storage = DEFAULT,
     as_json: AsJson = False,
-    as_shell: Annotated[
-        bool, typer.Option("--shell", help="Answer as assignments: trial=0 params_x=0.5 …")
-    ] = False,
+    as_shell: AsShell = False,
 ) -> None:
-    """Choose the next trial."""
+    """Choose the next trial.  With the mode recommend, it is only proposed."""
     with Study.open(storage, study) as opened:
         if as_shell:
             text.check_shell_names(opened.space)
+            if opened.snapshot().optimizer.safety.mode == "recommend":
+                raise ConfigError(
+                    "--shell: the mode is recommend; a script takes `pending --shell`"
+                )
         trials = opened.ask(n, key=key, within_budget=within_budget)
     if as_shell:
         for trial in trials:
@@ -330,7 +339,102 @@ def extend(
         opened.extend(budget, key=key)
 
 
+@app.command()
+def approve(
+    study: Name, number: Number, why: Why = None, key: Key = None, storage: Storage = DEFAULT
+) -> None:
+    """Allow a proposed trial to be tried."""
+    with Study.open(storage, study) as opened:
+        opened.approve(number, why, key=key)
+
+
+@app.command()
+def reject(
+    study: Name,
+    number: Number,
+    why: Annotated[
+        str, typer.Option(help="The reason; while it stands, nothing near is proposed.")
+    ],
+    key: Key = None,
+    storage: Storage = DEFAULT,
+) -> None:
+    """Refuse a proposed trial.  It uses no budget."""
+    with Study.open(storage, study) as opened:
+        opened.reject(number, why, key=key)
+
+
+@app.command()
+def reconsider(
+    study: Name, number: Number, why: Why = None, key: Key = None, storage: Storage = DEFAULT
+) -> None:
+    """End the reason for which a trial was rejected."""
+    with Study.open(storage, study) as opened:
+        opened.reconsider(number, why, key=key)
+
+
+@app.command()
+def retract(
+    study: Name,
+    number: Annotated[int | None, typer.Argument(help="Number of the trial.")] = None,
+    prior: Annotated[
+        int | None, typer.Option(help="Of a result from before the run: 0, 1, 2, … as in show.")
+    ] = None,
+    why: Why = None,
+    key: Key = None,
+    storage: Storage = DEFAULT,
+) -> None:
+    """Take a wrong result back.  The trial is pending again."""
+    if (number is None) == (prior is None):
+        raise ConfigError("retract: need a trial's number, or --prior NUMBER")
+    with Study.open(storage, study) as opened:
+        if number is not None:
+            opened.retract(number, why, key=key)
+        else:
+            opened.retract_observation(prior or 0, why)
+
+
+@app.command()
+def archive(study: Name, storage: Storage = DEFAULT) -> None:
+    """End a study for now: lists leave it out, and there are no new trials."""
+    with Study.open(storage, study) as opened:
+        opened.archive()
+
+
+@app.command()
+def unarchive(study: Name, storage: Storage = DEFAULT) -> None:
+    """Go on with an archived study."""
+    with Study.open(storage, study) as opened:
+        opened.unarchive()
+
+
+@app.command()
+def rename(
+    study: Name,
+    new: Annotated[str, typer.Argument(help="The new name.")],
+    storage: Storage = DEFAULT,
+) -> None:
+    """Give a study a new name.  Programs that use the old one get an error with the new one."""
+    with Study.open(storage, study) as opened:
+        opened.rename(new)
+
+
 # --- looking --------------------------------------------------------------------------------------
+
+
+@app.command()
+def pending(
+    study: Name, storage: Storage = DEFAULT, as_json: AsJson = False, as_shell: AsShell = False
+) -> None:
+    """Print the trials that wait for their results."""
+    with _reading(storage, study) as opened:
+        if as_shell:
+            text.check_shell_names(opened.space)
+        trials = opened.pending
+    if as_shell:
+        for trial in trials:
+            print(text.assignments(trial))
+        return
+    text.print_trials(out, trials, as_json, alone=False)
 
 
 @app.command()
@@ -484,19 +588,34 @@ def plot(
 
 
 @app.command()
-def studies(storage: Storage = DEFAULT, as_json: AsJson = False) -> None:
+def studies(
+    archived: Annotated[bool, typer.Option("--archived", help="Also the archived ones.")] = False,
+    storage: Storage = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
     """List the studies of a storage."""
     from regretless.studies.journal import Journal
 
     with Journal.open(storage, create=False, read_only=True) as journal:
-        found = journal.studies()
+        every = journal.studies()
+    found = [s for s in every if archived or not s.archived]
     if as_json:
         text.print_json(
-            [{"name": s.name, "events": s.events, "last": s.last.isoformat()} for s in found]
+            [
+                {"name": s.name, "events": s.events, "last": s.last.isoformat()}
+                | ({"archived": True} if s.archived else {})
+                for s in found
+            ]
         )
         return
-    rows = [(s.name, str(s.events), text.clock(s.first), text.clock(s.last)) for s in found]
+    titles = [f"{s.name} (archived)" if s.archived else s.name for s in found]
+    rows = [
+        (title, str(s.events), text.clock(s.first), text.clock(s.last))
+        for title, s in zip(titles, found, strict=True)
+    ]
     text.print_table(out, ("study", "events", "created", "last event"), rows)
+    if len(found) < len(every):
+        out.print(f"{len(every) - len(found)} archived: see --archived")
 
 
 @app.command()
@@ -531,6 +650,7 @@ def tune(
     options["direction"] = direction or task.direction
     whole("jobs", jobs, least=1)  # before a study is created
     with Study.open(storage, name, space=task.space, **options) as opened:
+        check_automatic(opened.snapshot().optimizer.safety.mode)
         run_jobs(task, opened, storage, jobs, err, redo_pending)
         if opened.observations:
             text.print_lines(out, text.best_point(opened.best()))

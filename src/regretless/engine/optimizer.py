@@ -26,6 +26,7 @@ from regretless.design import Start, checked_design, checked_n0
 from regretless.engine import saved
 from regretless.engine.events import (
     Abandoned,
+    Approved,
     Asked,
     Based,
     Created,
@@ -33,14 +34,18 @@ from regretless.engine.events import (
     Extended,
     Observed,
     Outcome,
+    Reconsidered,
+    Rejected,
+    Retracted,
     Told,
+    Unobserved,
     outcomes_of,
     settings_version,
 )
 from regretless.engine.loss import LossLimit
 from regretless.engine.records import MAX_WHOLE, Records
 from regretless.engine.situation import Situation, draw
-from regretless.errors import ConfigError, RegretlessError, StorageError
+from regretless.errors import ConfigError, RegretlessError, StorageError, TrialError
 from regretless.horizon import Horizon
 from regretless.kernels import Kernel
 from regretless.model import Belief, Model, Observation, checked_model
@@ -51,6 +56,8 @@ from regretless.space import Scalar, Space
 from regretless.theory import noise_ratio, omega_scale
 
 Direction = Literal["maximize", "minimize"]
+
+_MOST_DRAWS = 1000  # until one is not near a rejected point
 
 
 class Optimizer(WithLock):
@@ -89,7 +96,7 @@ class Optimizer(WithLock):
             range, or {"by": an absolute change}.
         change_cost: what a change of the setting costs, in the units of the results.
         sparse_changes: whether to change as few parameters of the baseline as possible.
-        mode: "automatic", or "recommend" if a person approves each trial.
+        mode: "automatic", or "recommend" if a person approves each trial; see `approve`.
 
     Raises:
         ConfigError: a setting is not valid.
@@ -160,7 +167,9 @@ class Optimizer(WithLock):
         points = checked_design(space, design)
         self._start = Start(space, Horizon(budget), points, n0, self.seed, self.defaults.start)
         self._sign = 1.0 if direction == "maximize" else -1.0
-        self._records = Records(space, budget, self.policy.name, self.safety.baseline)
+        self._records = Records(
+            space, budget, self.policy.name, self.safety.baseline, self.safety.mode
+        )
         self._log: list[Event] = []
         self._belief = Belief.empty(self.model, space.columns, self.defaults)
         # The last proposal, and the belief after it is applied.
@@ -216,7 +225,8 @@ class Optimizer(WithLock):
     def ask(self, n: int | None = None) -> Trial | list[Trial]:
         """Choose the next trial, or a list of `n` trials; see `AskTell.ask`.
 
-        After the budget is spent, it returns the best point, with the reason "exhausted".
+        After the budget is spent, it returns the best point, with the reason "exhausted".  With
+        `mode="recommend"` the trial is only proposed; see `approve`.
         """
         if n is not None:
             return [self.ask() for _ in range(whole("n", n, least=1))]
@@ -238,7 +248,8 @@ class Optimizer(WithLock):
     ) -> None:
         """Take the result of a trial; see `AskTell.tell`.
 
-        Telling the same value again changes nothing.  Telling another value raises TrialError.
+        Telling the same value again changes nothing.  Telling another value raises TrialError; see
+        `retract`.
         """
         outcomes = outcomes_of(value, sem, count, metrics, control)
         self._apply_any(self._records.telling(trial, outcomes, time))
@@ -283,6 +294,31 @@ class Optimizer(WithLock):
         """Declare or change the baseline; see `AskTell.set_baseline`."""
         self._apply_any(self._records.rebasing(params))
 
+    @in_turn
+    def approve(self, trial: Trial | int, why: str | None = None) -> None:
+        """Allow a proposed trial to be tried; see `AskTell.approve`."""
+        self._apply_any(self._records.approving(trial, why))
+
+    @in_turn
+    def reject(self, trial: Trial | int, why: str) -> None:
+        """Refuse a proposed trial; see `AskTell.reject`."""
+        self._apply_any(self._records.rejecting(trial, why))
+
+    @in_turn
+    def reconsider(self, trial: Trial | int, why: str | None = None) -> None:
+        """End the reason for which a trial was rejected; see `AskTell.reconsider`."""
+        self._apply_any(self._records.reconsidering(trial, why))
+
+    @in_turn
+    def retract(self, trial: Trial | int, why: str | None = None) -> None:
+        """Take a wrong result back; see `AskTell.retract`."""
+        self._apply_any(self._records.retracting(trial, why))
+
+    @in_turn
+    def retract_observation(self, index: int, why: str | None = None) -> None:
+        """Take a wrong result from before the run back; see `AskTell.retract_observation`."""
+        self._apply_any(self._records.unobserving(index, why))
+
     # -- what is known -----------------------------------------------------------------------------
 
     @property
@@ -303,8 +339,8 @@ class Optimizer(WithLock):
 
     @property
     def asked(self) -> int:
-        """The number of trials that were asked for or adopted."""
-        return len(self._records.trials)
+        """The number of trials that were asked for or adopted, without those that were rejected."""
+        return self._records.used
 
     @property
     def remaining(self) -> int:
@@ -318,8 +354,13 @@ class Optimizer(WithLock):
 
     @property
     def pending(self) -> list[Trial]:
-        """The trials that were neither told nor abandoned."""
+        """The trials that were neither told nor abandoned; see also `proposed`."""
         return [record.again() for record in list(self._records.waiting.values())]
+
+    @property
+    def proposed(self) -> list[Trial]:
+        """The trials that wait to be approved or rejected."""
+        return [record.again() for record in list(self._records.proposed.values())]
 
     @property
     def observations(self) -> int:
@@ -502,7 +543,8 @@ class Optimizer(WithLock):
         """
         belief, x, decision = self._decide()
         fit = belief.source if decision.refitted else None
-        event = self._records.asking(self._records.params_at(x), decision, fit)
+        proposed = self.safety.mode == "recommend"
+        event = self._records.asking(self._records.params_at(x), decision, fit, proposed)
         self._proposed = (event, belief)  # so that `apply` does not compute it again
         return event
 
@@ -525,8 +567,8 @@ class Optimizer(WithLock):
 
     def _on_asked(self, event: Asked) -> None:
         proposed, believed = self._proposed
-        # If it is the last proposal and nothing was told since, its belief is known already.
-        if event != proposed or len(believed.told) != len(self._belief.told):
+        # If it is the last proposal and the results are the same, its belief is known already.
+        if event != proposed or believed.told is not self._belief.told:
             believed = self._belief if event.fit is None else self._with_fit(event.fit)
         self._records.fold_asked(event)
         self._belief = believed
@@ -548,6 +590,27 @@ class Optimizer(WithLock):
     def _on_observed(self, event: Observed) -> None:
         x, outcomes = self._records.fold_observed(event)
         self._learn(x, outcomes[OBJECTIVE])
+
+    def _on_retracted(self, event: Retracted | Unobserved) -> None:
+        if isinstance(event, Retracted):
+            self._records.fold_retracted(event)
+        else:
+            self._records.fold_unobserved(event)
+        self._learn_anew(event)
+
+    def _learn_anew(self, retracted: Retracted | Unobserved) -> None:
+        """Learn the results that stand, in their order, without any fit.
+
+        The fit has seen the wrong result.  The next ask fits the model anew, and stores the fit.
+        """
+        self._belief = Belief.empty(self.model, self.space.columns, self.defaults)
+        for told in _standing([*self._log, retracted]):
+            if isinstance(told, Told):
+                record = self._records.trials[told.number]
+                blind = record.trial.decision.reason == "design"
+                self._learn(record.x, told.outcomes[OBJECTIVE], blind)
+            else:
+                self._learn(self.space.encode(told.params), told.outcomes[OBJECTIVE])
 
     def _learn(self, x: Array, told: Outcome, blind: bool = False) -> None:
         weight, known = max(told.count, LEAST_SCALE), self.model.noise_sd
@@ -572,16 +635,19 @@ class Optimizer(WithLock):
     def _decide(self) -> tuple[Belief, Array, Decision]:
         """The belief, with a new fit if one is due; the next point; and the reason for it."""
         rng = np.random.default_rng([self.seed, len(self._records.trials)])
-        plain = Decision("design", self.policy.name, self.remaining, len(self._records.waiting))
+        under_way = len(self._records.waiting) + len(self._records.proposed)
+        plain = Decision("design", self.policy.name, self.remaining, under_way)
         baseline = self._records.baseline
         blind = self._is_limited and not self._belief.told  # nothing is known to be allowed
-        if baseline is not None and self.remaining and (self._records.baseline_is_new or blind):
+        wanted = self.remaining and (self._records.baseline_is_new or blind)
+        if baseline is not None and wanted and not self._is_rejected(baseline.x):
             return self._belief, baseline.x, replace(plain, reason="baseline")
         # Prior data count towards the start, but points that the user listed are all tried.
         start = self._start
-        begun = self._records.started + (0 if start.listed else len(self._records.known))
+        begun = self._records.started - self._records.freed_of_start
+        begun += 0 if start.listed else len(self._records.known)
         if self._is_limited and not start.listed:  # a trial in place of a forbidden point counts
-            begun = max(begun, len(self._records.trials))
+            begun = max(begun, self._records.used)
         fitted = self._belief.fitted
         sees_noise = (
             fitted is not None and fitted.ok and fitted.hyper.lam2 >= start.rules.blind_noise
@@ -596,12 +662,36 @@ class Optimizer(WithLock):
                 return self._belief, first, plain
         if not self._belief.told:  # nothing to learn from yet
             reason = "design" if self.remaining else "exhausted"
-            return self._belief, draw(self.space, rng), replace(plain, reason=reason)
+            return self._belief, self._draw(rng), replace(plain, reason=reason)
         fresh = self._belief.refit_if_due()
-        refitted = fresh.source is not self._belief.source
+        plain = replace(plain, refitted=fresh.source is not self._belief.source)
         situation = self._situation(fresh, rng)
-        x, decision = situation.decide(replace(plain, refitted=refitted), first)
+        x, decision = situation.decide(plain, first)
+        if self._is_rejected(x):
+            found = situation.best_allowed(plain)
+            if found is None or self._is_rejected(found[0]):
+                raise self._nothing_left()
+            x, decision = found
         return situation.belief, x, decision
+
+    def _draw(self, rng: np.random.Generator) -> Array:
+        """A point at random that is not near a rejected one."""
+        for _ in range(_MOST_DRAWS):
+            x = draw(self.space, rng)
+            if not self._is_rejected(x):
+                return x
+        raise self._nothing_left()
+
+    def _is_rejected(self, x: Array) -> bool:
+        rejections = self._records.rejections
+        return rejections is not None and bool(rejections.near(x[None, :])[0])
+
+    def _nothing_left(self) -> TrialError:
+        numbers = ", ".join(map(str, self._records.rejected))
+        return TrialError(
+            f"every point is near one that was rejected (trials {numbers:.200}): reconsider one of"
+            " them, or adopt a point"
+        )
 
     @property
     def _is_limited(self) -> bool:
@@ -610,8 +700,8 @@ class Optimizer(WithLock):
 
     def _limits(self, belief: Belief) -> tuple[Constraint, ...]:
         """The limits that every trial keeps to, given a belief whose posterior has all results."""
-        loss = self._loss_limit(belief)
-        return () if loss is None else (loss,)
+        limits = (self._loss_limit(belief), self._records.rejections)
+        return tuple(limit for limit in limits if limit is not None)
 
     def _loss_limit(self, belief: Belief) -> LossLimit | None:
         """The loss budget, given a belief whose posterior has all results; None without one."""
@@ -639,14 +729,15 @@ class Optimizer(WithLock):
         if belief is None and current.source is self._belief.source:
             self._belief = current  # so that its posterior is not updated again
         baseline = self._records.baseline
+        waiting, proposed = self._records.waiting, self._records.proposed
         return Situation(
             policy=self.policy,
             space=self.space,
             belief=current,
-            waiting=tuple(record.x for record in self._records.waiting.values()),
+            waiting=tuple(record.x for record in (*waiting.values(), *proposed.values())),
             horizon=self._records.horizon,
             sign=self._sign,
-            rng=rng or np.random.default_rng([self.seed, self.asked]),
+            rng=rng or np.random.default_rng([self.seed, len(self._records.trials)]),
             defaults=self.defaults,
             constraints=self._limits(current),
             refuge=None if baseline is None else baseline.x,
@@ -663,8 +754,35 @@ class Optimizer(WithLock):
 
     def __iter__(self) -> Iterator[Trial]:
         """Ask for trials until the budget is spent; see `AskTell`."""
+        check_automatic(self.safety.mode)
         while self.remaining:
             yield self.ask()
+
+
+def check_automatic(mode: str) -> None:
+    """Raise ConfigError if a loop over trials would try what nobody has approved."""
+    if mode != "automatic":
+        raise ConfigError(
+            f"mode {mode!r}: a loop would try what nobody has approved; ask for trials, let"
+            " somebody approve them, and work on `pending`"
+        )
+
+
+def _standing(events: Sequence[Event]) -> Iterator[Told | Observed]:
+    """The results that were not retracted, in the order in which they were told."""
+    standing: dict[tuple[str, int], Told | Observed] = {}
+    observed = 0
+    for event in events:
+        if isinstance(event, Told):
+            standing["trial", event.number] = event
+        elif isinstance(event, Observed):
+            standing["prior", observed] = event
+            observed += 1
+        elif isinstance(event, Retracted):
+            del standing["trial", event.number]
+        elif isinstance(event, Unobserved):
+            del standing["prior", event.index]
+    return iter(standing.values())
 
 
 _FOLDS: dict[type, Callable[[Optimizer, Any], None]] = {
@@ -674,6 +792,11 @@ _FOLDS: dict[type, Callable[[Optimizer, Any], None]] = {
     Abandoned: lambda optimizer, event: optimizer._records.fold_abandoned(event),
     Extended: lambda optimizer, event: optimizer._records.fold_extended(event),
     Based: lambda optimizer, event: optimizer._records.fold_based(event),
+    Approved: lambda optimizer, event: optimizer._records.fold_approved(event),
+    Rejected: lambda optimizer, event: optimizer._records.fold_rejected(event),
+    Reconsidered: lambda optimizer, event: optimizer._records.fold_reconsidered(event),
+    Retracted: Optimizer._on_retracted,
+    Unobserved: Optimizer._on_retracted,
 }
 
 

@@ -247,6 +247,18 @@ class Situation:
         better = gates[best] >= FEASIBLE and not scores[best] <= value
         return self.objection(begin.predicted.x[best]) if better else None
 
+    def best_allowed(self, plain: Decision) -> tuple[Array, Decision] | None:
+        """The point with the best posterior mean of all that keep to the constraints, if any does.
+
+        It is for a decision that the constraints do not allow.
+        """
+        score = upper_score(self.inputs.posterior, 0.0).within(*self.constraints)
+        begin = self._begin(score.width)
+        found = maximise(score, self._domain, begin, self.rng, self.defaults.search)
+        return (
+            (found.x, self._explain(_Choice(found.x, found.row), plain)) if found.feasible else None
+        )
+
     def _explain(self, choice: _Choice, plain: Decision) -> Decision:
         x, row = choice.x, choice.row
         seen = self.landscape(x[None, :])

@@ -1,7 +1,8 @@
 """An append-only log of events in one SQL table: SQLite (WAL) by default, PostgreSQL by URL.
 
 An event is one row. Within a study events are numbered 1, 2, 3, … without gaps, in the order in
-which they were committed; rows are added, never changed. What `append` has returned is on disk.
+which they were committed; rows are added, never changed, except that a study may get another name.
+What `append` has returned is on disk.
 
 Writers take turns under a lock of the database (SQLite: its write lock; PostgreSQL: an advisory
 lock per study), held for the milliseconds of one append and never while anybody computes. Every
@@ -27,13 +28,16 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from regretless._internal.retry import Patience
+from regretless._internal.shown import shown
 from regretless._internal.validate import check_name
 from regretless.errors import (
+    ConfigError,
     CorruptJournalError,
     DataError,
     MissingExtraError,
     StaleError,
     StorageError,
+    UnknownStudyError,
 )
 from regretless.studies.database import (
     ATTEMPTS,
@@ -42,7 +46,9 @@ from regretless.studies.database import (
     SCHEMA_VERSION,
     Backend,
     has_table,
+    now,
 )
+from regretless.studies.naming import FIRST_KEY, LAST_KEY, RENAMED, is_archived
 from regretless.studies.storage import backend_of
 
 try:
@@ -62,7 +68,10 @@ _LAST = sa.select(sa.func.max(EVENTS.c.seq)).where(_STUDY)
 _KEY = sa.select(EVENTS).where(_STUDY, EVENTS.c.key == sa.bindparam("key"))
 _TAIL = sa.select(EVENTS).where(_STUDY, EVENTS.c.seq >= sa.bindparam("after"))
 _TAIL = _TAIL.order_by(EVENTS.c.seq)
+_FIRST = sa.select(EVENTS).where(_STUDY, EVENTS.c.seq == 1)
 _INSERT = sa.insert(EVENTS)
+_MOVE = sa.update(EVENTS).where(_STUDY).values(study=sa.bindparam("new"))
+_DELETE = sa.delete(EVENTS).where(_STUDY)
 
 T = TypeVar("T")
 Check = Callable[[list["StoredEvent"]], None]
@@ -93,6 +102,7 @@ class StudyInfo:
     events: int
     first: datetime
     last: datetime
+    archived: bool = False
 
 
 class Journal:
@@ -247,21 +257,61 @@ class Journal:
         check_name("study", study)
         return self._run(lambda conn: self._last(conn, study))
 
+    def rename(self, old: str, new: str, body: dict[str, Any], *, version: int = 1) -> None:
+        """Move all events of a study to a new name, and append an event about it with this body.
+
+        One transaction does it all.  Under the old name a single row stays, which has the new name.
+        If the study has the new name already, nothing changes.
+
+        Raises:
+            ConfigError: another study has or had the new name.
+            UnknownStudyError: there is no study of the old name, or it was renamed before.
+            StorageError: the journal is read-only or cannot be written.
+        """
+        self._check_writable()
+        check_name("name", new)
+
+        def work(conn: sa.Connection) -> None:
+            self._backend.lock(conn, old, new)
+            last = self._last(conn, old)
+            if self._name_now(conn, old) == new:  # the answer of an earlier attempt was lost
+                return
+            self._check_name_of(conn, old)
+            if not last:
+                raise UnknownStudyError(f"there is no study {shown(old)}")
+            if self._last(conn, new) and self._name_now(conn, new) != old:
+                raise ConfigError(f"name: another study is or was called {shown(new)}")
+            conn.execute(_DELETE, {"study": new})  # the row that had its other name
+            conn.execute(_MOVE, {"study": old, "new": new})
+            text, _ = _dump(RENAMED, body)
+            common = {"time": now(), "kind": RENAMED, "version": version, "body": text}
+            places = ((new, last + 1, f"{RENAMED} {last + 1}"), (old, 1, RENAMED))
+            for study, seq, key in places:
+                conn.execute(_INSERT, common | {"study": study, "seq": seq, "key": key})
+
+        self._run(work)
+
     def studies(self) -> list[StudyInfo]:
         """Every study, by name."""
-        # Reads two rows for each study, by the primary key: a page asks for this every few seconds.
+        # Reads a few rows of each study, by index: a page asks for this every few seconds.
         name, seq = EVENTS.c.study, EVENTS.c.seq
         range_of = sa.select(name, sa.func.min(seq).label("low"), sa.func.max(seq).label("high"))
         ends = range_of.where(name != "").group_by(name).subquery()
-        first, last = EVENTS.alias(), EVENTS.alias()
+        first, last, mark = EVENTS.alias(), EVENTS.alias(), EVENTS.alias()
+        archiving = (mark.c.study == ends.c.study) & mark.c.key.between(FIRST_KEY, LAST_KEY)
+        archived = sa.select(sa.func.max(mark.c.key)).where(archiving).scalar_subquery()
         query = (
-            sa.select(ends.c.study, ends.c.high, first.c.time, last.c.time)
+            sa.select(ends.c.study, ends.c.high, first.c.time, last.c.time, archived)
             .join(first, (first.c.study == ends.c.study) & (first.c.seq == ends.c.low))
             .join(last, (last.c.study == ends.c.study) & (last.c.seq == ends.c.high))
+            .where(first.c.kind != RENAMED)
         )
         rows = self._run(lambda conn: conn.execute(query).all())
         try:
-            infos = [StudyInfo(n, k, _time(begun), _time(ended)) for n, k, begun, ended in rows]
+            infos = [
+                StudyInfo(name, events, _time(begun), _time(ended), is_archived(key))
+                for name, events, begun, ended, key in rows
+            ]
         except (TypeError, ValueError) as error:
             raise CorruptJournalError(f"{self.label}: {error}") from error
         return sorted(infos, key=lambda info: info.name)
@@ -334,8 +384,7 @@ class Journal:
         key: str | None,
         guard: Callable[[sa.Connection, int], None],
     ) -> StoredEvent:
-        if self._read_only:
-            raise StorageError(f"{self.label}: opened read-only: nothing can be appended")
+        self._check_writable()
         kind, version, body = written
         check_name("study", study)
         check_name("kind", kind)
@@ -349,13 +398,29 @@ class Journal:
                 return self._event(known)
             last = self._last(conn, study)
             guard(conn, last)
-            now = datetime.now(UTC)
-            when = now.isoformat(timespec="microseconds")
+            moment = datetime.now(UTC)
+            when = moment.isoformat(timespec="microseconds")
             row = (study, last + 1, when, kind, version, text, name)
             conn.execute(_INSERT, dict(zip(EVENTS.c.keys(), row, strict=True)))
-            return StoredEvent(study, last + 1, now, kind, version, same, name, row)
+            return StoredEvent(study, last + 1, moment, kind, version, same, name, row)
 
         return self._run(work)
+
+    def _check_writable(self) -> None:
+        if self._read_only:
+            raise StorageError(f"{self.label}: opened read-only: nothing can be appended")
+
+    def _name_now(self, conn: sa.Connection, study: str) -> str:
+        """The name that a study has now; `study` itself if it was never renamed."""
+        while (first := conn.execute(_FIRST, {"study": study}).first()) and first.kind == RENAMED:
+            study = str(self._event(first).body["new"])
+        return study
+
+    def _check_name_of(self, conn: sa.Connection, study: str) -> None:
+        """Raise UnknownStudyError if the study has another name now."""
+        new = self._name_now(conn, study)
+        if new != study:
+            raise UnknownStudyError(f"study {shown(study)} was renamed: it is {shown(new)} now")
 
     def _last(self, conn: sa.Connection, study: str) -> int:
         return conn.execute(_LAST, {"study": study}).scalar() or 0
@@ -372,6 +437,8 @@ class Journal:
         known = 1 if start > 0 else 0
         query = _TAIL if limit is None else _TAIL.limit(limit + known)
         rows = conn.execute(query, {"study": study, "after": start}).all()
+        if (known and not rows) or (rows and rows[0].kind == RENAMED):
+            self._check_name_of(conn, study)
         if known and not rows:
             raise self.corrupt(study, start, "missing, although it was read before")
         for seq, row in zip(count(max(start, 1)), rows, strict=False):

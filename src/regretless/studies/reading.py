@@ -70,7 +70,7 @@ class Reading(ABC):
 
     @property
     def asked(self) -> int:
-        """The number of trials that were asked for or adopted."""
+        """The number of trials that were asked for or adopted, without those that were rejected."""
         return self._look(lambda optimizer: optimizer.asked)
 
     @property
@@ -85,8 +85,19 @@ class Reading(ABC):
 
     @property
     def pending(self) -> list[Trial]:
-        """The trials that were neither told nor abandoned."""
+        """The trials that were neither told nor abandoned; see also `proposed`."""
         return self._look(lambda optimizer: optimizer.pending)
+
+    @property
+    def proposed(self) -> list[Trial]:
+        """The trials that wait to be approved or rejected."""
+        return self._look(lambda optimizer: optimizer.proposed)
+
+    @property
+    def archived(self) -> bool:
+        """Whether the study is archived; see `Study.archive`."""
+        with self._lock:
+            return self._refreshed().archived
 
     @property
     def observations(self) -> int:

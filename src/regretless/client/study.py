@@ -7,7 +7,7 @@ import uuid
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import quote, urlencode
@@ -57,6 +57,7 @@ class RemoteEvent:
         kind: "created", "asked", "told", "observed", "abandoned" or "extended".
         body: its content.
         version: the version of the body.
+        actor: the name of the token with which it was written; None if that is not known.
 
     Example:
         >>> from datetime import UTC, datetime
@@ -69,6 +70,7 @@ class RemoteEvent:
     kind: str
     body: dict[str, Any]
     version: int = 1
+    actor: str | None = None
 
 
 class Client(Connection):
@@ -346,9 +348,7 @@ class RemoteStudy:
         """The stored events after number `after`."""
         first = whole("after", after, least=0, most=MAX_SAFE)
         found = self._pages("/events", after=first, last=lambda page, after: page[-1]["seq"])
-        return [
-            RemoteEvent(**each | {"time": datetime.fromisoformat(each["time"])}) for each in found
-        ]
+        return [_event(each) for each in found]
 
     def _trial(self, data: Mapping[str, Any]) -> Trial:
         trial = _trial(data)
@@ -423,6 +423,11 @@ def _params(params: object) -> dict[str, Any]:
 
 def _trial(data: Mapping[str, Any]) -> Trial:
     return Trial(data["number"], data["params"], Decision.from_json(data["decision"]))
+
+
+def _event(data: Mapping[str, Any]) -> RemoteEvent:
+    known = {field.name: data[field.name] for field in fields(RemoteEvent) if field.name in data}
+    return RemoteEvent(**known | {"time": datetime.fromisoformat(data["time"])})
 
 
 def _row(data: Mapping[str, Any]) -> Row:

@@ -140,8 +140,9 @@ class VerbsMachine(RuleBasedStateMachine):
             refused = False
         except Refusal:
             refused = True
-        if fault is not None:
-            self.attempt(which, fault, call)
+        if fault is not None and self.attempt(which, fault, call):
+            assert not refused  # the call did not come to the place where it would break
+            return None
         try:
             answer = call(self.studies[which])
         except rl.RegretlessError as error:
@@ -151,19 +152,20 @@ class VerbsMachine(RuleBasedStateMachine):
             assert not refused
             return answer
 
-    def attempt(self, which: int, fault: str, call: Call) -> None:
-        """Do the call so that its caller does not learn what became of it."""
+    def attempt(self, which: int, fault: str, call: Call) -> bool:
+        """Do the call so that its caller does not learn what became of it; True if it ended."""
         if fault.startswith("die"):
             self.die(fault.removeprefix("die "), call)
-            return
+            return False
         if fault == "reopen":
             self.reopen(which, call)
-            return
+            return False
         try:
             with breaking(fault, _break):
                 call(self.studies[which])
         except (rl.RegretlessError, KeyboardInterrupt):
-            pass
+            return False
+        return True
 
     def reopen(self, which: int, call: Call) -> None:
         """The call is interrupted after its commit, and its object is not used any more."""

@@ -313,9 +313,9 @@ def breaking(when: str, fail: Callable[[], None]) -> Iterator[None]:
             fail()
 
     def folding(self: Any, event: Any) -> None:
-        if wrote and when == "fold":
-            raise KeyboardInterrupt
         apply(self, event)
+        if wrote and when == "fold":
+            raise KeyboardInterrupt  # the optimiser has the event, and the study does not know
 
     # Methods of other libraries: mypy does not look into tests.
     sa.Connection.execute, sa.Connection.commit, Optimizer.apply = seeing, committing, folding

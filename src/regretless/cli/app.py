@@ -535,7 +535,8 @@ def log(
     for event in events:
         if as_json:
             line = {"seq": event.seq, "time": event.time.isoformat(), "kind": event.kind}
-            print(json.dumps(line | {"version": event.version, "body": event.body}))
+            line |= {"version": event.version, "actor": event.actor, "body": event.body}
+            print(json.dumps(line))
         else:
             print(text.event_line(event))
 
@@ -693,7 +694,7 @@ def serve(
     port: Annotated[int, typer.Option(help="0 for any that is free.")] = 8080,
     token_file: Annotated[
         Path | None,
-        typer.Option(help="A token a line, after the word read-only or read-write."),
+        typer.Option(help="Lines of: read-only or read-write, a token, its name if it has one."),
     ] = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Listen elsewhere although there are no tokens.")
@@ -701,13 +702,38 @@ def serve(
     peer_connections: Annotated[
         int, typer.Option(help="The most connections of one address; more behind a proxy.")
     ] = 500,
+    changes_per_second: Annotated[
+        float, typer.Option(help="Of one token, or of one address without tokens; 0: no limit.")
+    ] = 100.0,
 ) -> None:
     """Serve the studies of a storage over HTTP, with a live page, until Ctrl-C."""
     from regretless.service.app import serve as run
     from regretless.service.auth import Tokens
 
     tokens = Tokens() if token_file is None else Tokens.from_file(token_file)
-    run(storage, host, port, tokens, insecure, peer_connections)
+    run(storage, host, port, tokens, insecure, peer_connections, changes_per_second)
+
+
+@app.command()
+def link(
+    token_file: Annotated[Path, typer.Option(help="The file that `serve` has.")],
+    study: Annotated[
+        str | None, typer.Argument(help="The only study that it shows; all if left out.")
+    ] = None,
+    days: Annotated[float, typer.Option(help="After so many days it ends.")] = 7.0,
+    name: Annotated[
+        str | None, typer.Option(help="Of the token that signs it; the first one if left out.")
+    ] = None,
+    url: Annotated[str, typer.Option(help="The address of the service.")] = "http://127.0.0.1:8080",
+) -> None:
+    """Print a link to the live page for somebody who may look and change nothing."""
+    from urllib.parse import quote
+
+    from regretless.service.auth import Tokens
+
+    token = Tokens.from_file(token_file).link(study, days, name)
+    place = "" if study is None else f"studies/{quote(study, safe='')}"
+    print(f"{url.rstrip('/')}/#/{place}?token={token}")
 
 
 # --- small things ---------------------------------------------------------------------------------

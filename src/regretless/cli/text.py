@@ -117,7 +117,9 @@ def event_line(stored: StoredEvent) -> str:
     except StorageError:  # of a newer release
         sentence = None
     shown = json.dumps(stored.body) if sentence is None else sentence
-    return f"{stored.seq:6d}  {clock(stored.time)}  {stored.kind:<9}  {shown}".rstrip()
+    actor = "" if stored.actor is None else f"  (by {stored.actor})"
+    line = f"{stored.seq:6d}  {clock(stored.time)}  {stored.kind:<9}  {shown}{actor}"
+    return line.rstrip()
 
 
 def _sentence(event: Event) -> str | None:

@@ -7,7 +7,7 @@ import uuid
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import quote, urlencode
@@ -61,6 +61,7 @@ class RemoteEvent:
             "renamed".
         body: its content.
         version: the version of the body.
+        actor: the name of the token with which it was written; None if that is not known.
 
     Example:
         >>> from datetime import UTC, datetime
@@ -73,6 +74,7 @@ class RemoteEvent:
     kind: str
     body: dict[str, Any]
     version: int = 1
+    actor: str | None = None
 
 
 class Client(Connection):
@@ -408,9 +410,7 @@ class RemoteStudy:
         """The stored events after number `after`."""
         first = whole("after", after, least=0, most=MAX_SAFE)
         found = self._pages("/events", after=first, last=lambda page, after: page[-1]["seq"])
-        return [
-            RemoteEvent(**each | {"time": datetime.fromisoformat(each["time"])}) for each in found
-        ]
+        return [_event(each) for each in found]
 
     def _with_status(self, status: str, numbers: Iterable[str]) -> list[Trial]:
         rows = self._rows(sorted(map(int, numbers)))
@@ -503,6 +503,11 @@ def _params(params: object) -> dict[str, Any]:
 def _trial(data: Mapping[str, Any]) -> Trial:
     proposed = data.get("proposed", data.get("status") == "proposed")
     return Trial(data["number"], data["params"], Decision.from_json(data["decision"]), proposed)
+
+
+def _event(data: Mapping[str, Any]) -> RemoteEvent:
+    known = {field.name: data[field.name] for field in fields(RemoteEvent) if field.name in data}
+    return RemoteEvent(**known | {"time": datetime.fromisoformat(data["time"])})
 
 
 def _row(data: Mapping[str, Any]) -> Row:

@@ -252,7 +252,7 @@ async def observations(this: This, after: After = 0, limit: Limit = 100) -> list
     return await this.do(_rows, this.study, lambda row: row.number is None, after, limit)
 
 
-@router.get("/{name}/events")
+@router.get("/{name}/events", response_model_exclude_unset=True)
 async def events(this: This, after: After = 0, limit: Limit = 100) -> list[schema.EventOut]:
     """The events of a study, in order; for the next page, `after` is the `seq` of the last one."""
     found = await this.do(this.study.events, after, limit)

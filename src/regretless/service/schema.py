@@ -386,10 +386,14 @@ class EventOut(BaseModel):
     kind: str
     version: Annotated[int, Field(description="of the body")]
     body: dict[str, Any]
+    actor: Annotated[str | None, Field(description="the name of the token that wrote it")] = None
 
     @classmethod
     def of(cls, stored: StoredEvent) -> Self:
-        return cls(**{name: getattr(stored, name) for name in cls.model_fields})
+        found = {name: getattr(stored, name) for name in cls.model_fields}
+        if stored.actor is None:  # left out, because older clients do not know the field
+            del found["actor"]
+        return cls(**found)
 
 
 class Abandoned(BaseModel):

@@ -3,6 +3,7 @@
 The journal (`studies.journal`) needs SQLAlchemy, and is imported when a study is opened.
 """
 
+from regretless.studies.actor import acting_as
 from regretless.studies.as_json import counts, decision_json, study_json, trial_json
 from regretless.studies.study import (
     Snapshot,
@@ -16,6 +17,7 @@ from regretless.studies.study import (
 __all__ = [
     "Snapshot",
     "Study",
+    "acting_as",
     "counts",
     "decision_json",
     "known_before",

@@ -39,6 +39,7 @@ from regretless.errors import (
     StorageError,
     UnknownStudyError,
 )
+from regretless.studies.actor import current_actor
 from regretless.studies.database import (
     ATTEMPTS,
     EVENTS,
@@ -60,6 +61,7 @@ except ModuleNotFoundError as error:
 
 __all__ = ["Journal", "StoredEvent", "StudyInfo"]
 
+ACTOR = "actor"  # the field of a stored body that says who wrote the event
 MAX_BODY = 4 * 2**20  # characters of JSON; a decision takes about a thousand
 
 # Built once, because building a statement takes as long as running it.
@@ -81,7 +83,8 @@ Check = Callable[[list["StoredEvent"]], None]
 class StoredEvent:
     """One line of the log. `time` is the writer's clock; the order is that of `seq`.
 
-    The body is what `version` of this `kind` has in it, see `engine.read`.
+    The body is what `version` of this `kind` has in it, see `engine.read`.  `actor` is the name of
+    who wrote it, if that is known, see `acting_as`.
     """
 
     study: str
@@ -92,6 +95,7 @@ class StoredEvent:
     body: dict[str, Any]
     key: str
     row: tuple[Any, ...] = field(default=(), repr=False, compare=False)  # as in the table
+    actor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,7 +394,8 @@ class Journal:
         check_name("kind", kind)
         name = uuid.uuid4().hex if key is None else key
         check_name("key", name)
-        text, same = _dump(kind, body)
+        actor = current_actor()
+        text, same = _dump(kind, body, actor)
 
         def work(conn: sa.Connection) -> StoredEvent:
             self._backend.lock(conn, study)
@@ -402,7 +407,7 @@ class Journal:
             when = moment.isoformat(timespec="microseconds")
             row = (study, last + 1, when, kind, version, text, name)
             conn.execute(_INSERT, dict(zip(EVENTS.c.keys(), row, strict=True)))
-            return StoredEvent(study, last + 1, moment, kind, version, same, name, row)
+            return StoredEvent(study, last + 1, moment, kind, version, same, name, row, actor)
 
         return self._run(work)
 
@@ -454,9 +459,10 @@ class Journal:
             raise self.corrupt(study, seq, f"{kind!r} is not valid: version {version!r}")
         try:
             time, fields = _time(when), _load(body)
+            actor = _actor(fields)
         except (TypeError, ValueError, RecursionError) as error:
             raise self.corrupt(study, seq, f"{kind!r} is not valid: {error}") from error
-        return StoredEvent(study, seq, time, kind, version, fields, key, tuple(row))
+        return StoredEvent(study, seq, time, kind, version, fields, key, tuple(row), actor)
 
 
 # -- values -----------------------------------------------------------------------------------
@@ -469,18 +475,30 @@ def _time(text: str) -> datetime:
     return when.astimezone(UTC)
 
 
-def _dump(kind: str, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The body as text, and as it will be read again."""
+def _dump(kind: str, body: dict[str, Any], actor: str | None = None) -> tuple[str, dict[str, Any]]:
+    """The body as text, and as it will be read again.
+
+    The actor is stored with the body's fields, not in a column: older releases refuse a table with
+    other columns, but ignore a field that they do not know.
+    """
     try:
-        text = _ENCODER.encode(body)
+        text = _ENCODER.encode(body if actor is None else {**body, ACTOR: actor})
         again = _load(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise DataError(f"the body of {kind!r} cannot be JSON: {error}") from error
-    if again != body:
+    if _actor(again) != actor or again != body:
         raise DataError(f"the body of {kind!r} would not return from JSON as it is: {body!r:.200}")
     if len(text) > MAX_BODY:
         raise DataError(f"the body of {kind!r} has {len(text)} characters; at most {MAX_BODY}")
     return text, again
+
+
+def _actor(fields: dict[str, Any]) -> str | None:
+    """Take the actor out of the fields of a stored body."""
+    actor = fields.pop(ACTOR, None)
+    if not isinstance(actor, str | None):
+        raise TypeError(f"{ACTOR}: need a text")
+    return actor
 
 
 def _load(text: str) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from regretless.engine import (
     Approved,
     Archived,
     Asked,
+    Based,
     Created,
     Direction,
     Event,

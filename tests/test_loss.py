@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal, norm
 import regretless as rl
 from oracles import slopes
 from regretless.engine import read, write
-from regretless.engine.events import Based
+from regretless.engine.events import Baseline
 from regretless.engine.loss import LossLimit, crossing
 from regretless.kernels import SE
 from regretless.model import GP, Data, Hyper, Mixture, Posterior, Scaling
@@ -331,7 +331,7 @@ def test_a_baseline_outside_the_space_changes_nothing() -> None:
 
 
 def test_the_event_of_a_baseline() -> None:
-    event = Based({"x": 0.5})
+    event = Baseline({"x": 0.5})
     assert write(event) == ("baseline", 1, {"params": {"x": 0.5}})
     assert read(*write(event)) == event
     with pytest.raises(rl.StorageError, match="params"):

@@ -19,6 +19,7 @@ from regretless.engine import (
     Approved,
     Archived,
     Asked,
+    Baseline,
     Created,
     Event,
     Extended,
@@ -72,6 +73,7 @@ EVERY: list[Event] = [
     Archived(),
     Unarchived(),
     Renamed("a", "b c"),
+    Baseline({"x": 0.5, "k": True}),
 ]
 
 
@@ -103,6 +105,7 @@ def test_every_kind_has_its_version_and_every_older_version_a_way_up() -> None:
         "archived": 1,
         "unarchived": 1,
         "renamed": 1,
+        "baseline": 1,
     }
     older = {(kind, v) for kind, newest in versions.items() for v in range(1, newest)}
     assert set(events._UPCASTS) == older

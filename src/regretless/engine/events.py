@@ -138,7 +138,7 @@ class Extended:
 
 
 @dataclass(frozen=True)
-class Based:
+class Baseline:
     """The baseline is this setting from now on."""
 
     params: dict[str, Scalar]
@@ -211,7 +211,7 @@ Event = (
     | Observed
     | Abandoned
     | Extended
-    | Based
+    | Baseline
     | Approved
     | Rejected
     | Reconsidered
@@ -451,7 +451,7 @@ _KINDS = {
     ),
     "baseline": _Kind(
         1,
-        lambda fields: Based(fields.object("params")),
+        lambda fields: Baseline(fields.object("params")),
         lambda event: {"params": dict(event.params)},
     ),
     "approved": _Kind(
@@ -490,7 +490,7 @@ _KIND_OF: dict[type, str] = {
     Observed: "observed",
     Abandoned: "abandoned",
     Extended: "extended",
-    Based: "baseline",
+    Baseline: "baseline",
     Approved: "approved",
     Rejected: "rejected",
     Reconsidered: "reconsidered",

@@ -28,7 +28,7 @@ from regretless.engine.events import (
     Abandoned,
     Approved,
     Asked,
-    Based,
+    Baseline,
     Created,
     Event,
     Extended,
@@ -42,7 +42,7 @@ from regretless.engine.events import (
     outcomes_of,
     settings_version,
 )
-from regretless.engine.loss import LossLimit
+from regretless.engine.loss import LossLimit, least_sd
 from regretless.engine.records import MAX_WHOLE, Records
 from regretless.engine.situation import Situation, draw
 from regretless.errors import ConfigError, RegretlessError, StorageError, TrialError
@@ -145,11 +145,9 @@ class Optimizer(WithLock):
             raise ConfigError(f"direction: need 'maximize' or 'minimize', got {shown(direction)}")
         self.direction = direction
         self.defaults = defaults_of(defaults)
-        self.model = checked_model(
-            space.columns,
-            Model.default(self.defaults.model) if model is None else model,
-            self.defaults.fit,
-        )
+        rules = self.defaults.model if loss_budget is None else self.defaults.loss.model
+        model = Model.default(rules) if model is None else model
+        self.model = checked_model(space.columns, model, self.defaults.fit)
         self.safety = Safety.checked(
             space,
             {
@@ -711,15 +709,22 @@ class Optimizer(WithLock):
         assert belief.fitted is not None
         points, weights = self._records.total_loss()
         confidence = self.safety.confidence
+        known, columns = len(belief.posterior.points), self.space.dim
+        posterior = belief.posterior
+        if self.model.method != "fixed":  # then the user knows how much f varies
+            rules = self.defaults.loss
+            least = least_sd(self.safety.loss_budget, known, columns, rules)
+            posterior = belief.doubting(least)
         return LossLimit(
-            belief.posterior,
+            posterior,
             belief.fitted.scaling,
             points,
             weights,
             limit=self.safety.loss_budget,
             risk_left=1.0 - confidence - self._records.risk,
             confidence=confidence,
-            own=bool(self._records.waiting),
+            share=self.defaults.loss.share,
+            own=bool(self._records.waiting) or posterior is not belief.posterior,
         )
 
     def _situation(
@@ -791,7 +796,7 @@ _FOLDS: dict[type, Callable[[Optimizer, Any], None]] = {
     Observed: Optimizer._on_observed,
     Abandoned: lambda optimizer, event: optimizer._records.fold_abandoned(event),
     Extended: lambda optimizer, event: optimizer._records.fold_extended(event),
-    Based: lambda optimizer, event: optimizer._records.fold_based(event),
+    Baseline: lambda optimizer, event: optimizer._records.fold_based(event),
     Approved: lambda optimizer, event: optimizer._records.fold_approved(event),
     Rejected: lambda optimizer, event: optimizer._records.fold_rejected(event),
     Reconsidered: lambda optimizer, event: optimizer._records.fold_reconsidered(event),

@@ -175,9 +175,8 @@ class Situation:
             return first, replace(plain, **self._numbers(first))
         choice = _Choice(*self.inputs.incumbent) if self.horizon.is_spent else self._search()
         choice = self._admitted(choice)
-        decision = self._explain(choice, plain)
-        held_back = held_back or choice.held_back
-        return choice.x, replace(decision, merged=choice.merged, held_back=held_back)
+        choice = choice._replace(held_back=held_back or choice.held_back)
+        return choice.x, self._explain(choice, plain)
 
     def _admitted(self, choice: _Choice) -> _Choice:
         """The choice, or the refuge if a constraint does not admit it after all."""
@@ -280,6 +279,8 @@ class Situation:
             gate=self.policy.threshold(self.inputs),
             z=z,
             tried=self.belief.times_told(x),
+            merged=choice.merged,
+            held_back=choice.held_back,
             noise_sd=posterior.noise_sd * self.unit,
             fit_ok=self.fitted.ok,
             jitter=posterior.jitter,

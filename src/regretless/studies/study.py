@@ -34,7 +34,7 @@ from regretless.engine import (
     Approved,
     Archived,
     Asked,
-    Based,
+    Baseline,
     Created,
     Direction,
     Event,
@@ -703,7 +703,7 @@ def _key_of(event: Event, state: State) -> str | None:
         return archiving_key(state.archivings + 1)
     if isinstance(event, Unobserved):
         return f"unobserved {event.index}"
-    if isinstance(event, Created | Asked | Observed | Extended | Based | OfStudy):
+    if isinstance(event, Created | Asked | Observed | Extended | Baseline | OfStudy):
         return None
     verb = "verdict" if isinstance(event, Approved | Rejected) else type(event).__name__.lower()
     corrections = len(state.optimizer._records.trials[event.number].corrections)

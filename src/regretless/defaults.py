@@ -203,6 +203,18 @@ class MergeRules(NamedTuple):
     close: float = 0.05  # points differ in each column by at most this share of its range
 
 
+class MetricRules(NamedTuple):
+    """The models of metrics that have a guardrail."""
+
+    method: Method = "map"
+    # A fit is due when the points have grown by a tenth beyond so many, not at each new point.
+    free_points: int = 10
+
+    def applied_to(self, fit: FitRules) -> FitRules:
+        """The rules of the fit of a metric."""
+        return fit._replace(free_points=self.free_points)
+
+
 class Defaults(NamedTuple):
     """One version of all default settings and constants."""
 
@@ -214,6 +226,7 @@ class Defaults(NamedTuple):
     ids: IDSRules = IDSRules()
     search: SearchRules = SearchRules()
     merge: MergeRules = MergeRules()
+    metrics: MetricRules = MetricRules()
     pending_draws: int = 256  # pairs of opposite draws of the results of pending trials
 
 

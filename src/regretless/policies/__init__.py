@@ -3,6 +3,7 @@
 from regretless.policies.base import Incumbent, Policy, PolicyInput, incumbent_value
 from regretless.policies.ei import AEI, EI, EIC, EINguyen
 from regretless.policies.ids import IDS
+from regretless.policies.limits import Limit, MostLikely
 from regretless.policies.scores import (
     FEASIBLE,
     STEEP,
@@ -37,6 +38,8 @@ __all__ = [
     "ExploreThenCommit",
     "Gate",
     "Incumbent",
+    "Limit",
+    "MostLikely",
     "PathScore",
     "Policy",
     "PolicyInput",

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from oracles import DenseGP, Observation
 from scipy.special import ndtr, ndtri
 
+from oracles import DenseGP, Observation
 from regretless.kernels import Rippled
 from regretless.model import GP, Data, Hyper, Mixture, Posterior
 from regretless.policies import Limit, MostLikely, Predicted

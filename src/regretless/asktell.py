@@ -53,7 +53,7 @@ class AskTell(Protocol):
     def tell(
         self,
         trial: Trial | int,
-        value: float,
+        value: float | None,
         *,
         sem: float | None = None,
         count: float = 1,
@@ -68,7 +68,7 @@ class AskTell(Protocol):
 
         Args:
             trial: the trial, or its number.
-            value: the result.
+            value: the result; None if the trial failed, so that only its metrics are known.
             sem: the standard error of the value, if known.
             count: how many evaluations the value is the mean of.
             time: when the value was measured, with a time zone.
@@ -78,7 +78,8 @@ class AskTell(Protocol):
                 number, or a number and its standard error.
 
         Raises:
-            ConfigError: `metrics` or `control` has the wrong shape.
+            ConfigError: `metrics` or `control` has the wrong shape, or there is no value and no
+                metric.
             DataError: the value, `sem`, `count`, `time`, a metric or the control is not valid.
             TrialError: the trial was told another value before.
             UnknownTrialError: there is no such trial.
@@ -88,7 +89,7 @@ class AskTell(Protocol):
     def observe(
         self,
         params: Mapping[str, Scalar],
-        value: float,
+        value: float | None,
         *,
         sem: float | None = None,
         count: float = 1,
@@ -99,14 +100,14 @@ class AskTell(Protocol):
 
         Args:
             params: a value for each parameter.
-            value: the result.
+            value: the result; None if only metrics are known.
             sem: the standard error of the value, if known.
             count: how many evaluations the value is the mean of.
             time: when the value was measured, with a time zone.
             metrics: what else was measured, by name; see `tell`.
 
         Raises:
-            ConfigError: `metrics` has the wrong shape.
+            ConfigError: `metrics` has the wrong shape, or there is no value and no metric.
             DataError: the value, `sem`, `count`, `time` or a metric is not valid.
             SpaceError: the parameters are not in the space.
         """

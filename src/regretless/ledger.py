@@ -143,7 +143,8 @@ class Ledger:
     """What the trials of an optimiser have lost and gained, as of the moment when it was made.
 
     Make one with `Ledger.of`.  Only trials that were told count; data from before the run (see
-    `Optimizer.observe`) cost nothing and are left out.
+    `Optimizer.observe`) cost nothing and are left out.  So are trials that failed, of which only
+    metrics were told.
 
     Example:
         >>> import regretless as rl
@@ -161,7 +162,7 @@ class Ledger:
     """
 
     optimizer: Optimizer  # a copy of the caller's: what is told later does not change the ledger
-    trials: tuple[Row, ...]  # those that were told, in the order of their numbers
+    trials: tuple[Row, ...]  # those with a value, in the order of their numbers
 
     @classmethod
     def of(cls, optimizer: Optimizer) -> Ledger:
@@ -172,7 +173,8 @@ class Ledger:
     @classmethod
     def from_rows(cls, optimizer: Optimizer, rows: Sequence[Row]) -> Ledger:
         """The ledger of an optimiser that is told nothing more, with its history."""
-        return cls(optimizer, tuple(row for row in rows if row.status == "told"))
+        told = (row for row in rows if row.status == "told" and row.value is not None)
+        return cls(optimizer, tuple(told))
 
     @property
     def values(self) -> Array:

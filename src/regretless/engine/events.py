@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from regretless._internal.shown import shown
 from regretless._internal.validate import checked_result, time_from_iso, whole
-from regretless.errors import DataError, RegretlessError, StorageError
+from regretless.errors import ConfigError, DataError, RegretlessError, StorageError
 from regretless.results import Decision, checked_decision
 from regretless.safety import CONTROL, OBJECTIVE, Measured, checked_metrics, measured
 from regretless.safety import SETTINGS as SAFETY
@@ -25,6 +25,9 @@ from regretless.space import Scalar
 
 SETTINGS_VERSION = 2  # of `Created`
 SAFE_SETTINGS_VERSION = 3  # of `Created` with settings of `Safety`: older releases must refuse it
+
+# Of `Told` and `Observed`.  Version 3 may have metrics alone.
+_VERSION_WITH_OBJECTIVE = 2
 
 Body = dict[str, Any]
 
@@ -51,7 +54,7 @@ class Outcome:
 
 
 def outcomes_of(
-    value: float,
+    value: float | None,
     sem: float | None,
     count: float,
     metrics: Mapping[str, Measured] | None = None,
@@ -59,12 +62,22 @@ def outcomes_of(
 ) -> dict[str, Outcome]:
     """The outcomes of a result: the objective, the metrics and the control.
 
+    If `value` is None, the trial failed, and only its metrics are known.
+
     Raises:
-        ConfigError: `metrics` or `control` has the wrong shape.
+        ConfigError: `metrics` or `control` has the wrong shape, or there are no metrics and no
+            value, or what belongs to a value is given without it.
         DataError: a number is not valid; the message names it.
     """
-    outcomes = {OBJECTIVE: Outcome(value, sem, count)}
     others = checked_metrics(metrics)
+    if value is None:
+        if not others:
+            raise ConfigError("value: need a number, or None with metrics, got None alone")
+        if sem is not None or count != 1 or control is not None:
+            raise ConfigError("sem, count and control belong to a value, which is None")
+        outcomes = {}
+    else:
+        outcomes = {OBJECTIVE: Outcome(value, sem, count)}
     if control is not None:
         others[CONTROL] = measured(CONTROL, control)
     for name, (number, error) in others.items():
@@ -141,12 +154,22 @@ class Written(NamedTuple):
 
 
 def write(event: Event) -> Written:
-    """The event as it is stored, in the newest version of its kind."""
+    """The event as it is stored."""
     kind = _KIND_OF[type(event)]
     known = _KINDS[kind]
-    # Settings without those of `Safety` are written as older releases read them.
-    version = event.settings["version"] if isinstance(event, Created) else known.version
-    return Written(kind, version, known.write(event))
+    return Written(kind, _version(event, known.version), known.write(event))
+
+
+def _version(event: Event, newest: int) -> int:
+    """The version that an event is written in: the oldest one that can have it.
+
+    Older releases then read what they know, and refuse what they would not keep.
+    """
+    if isinstance(event, Created):
+        return int(event.settings["version"])
+    if isinstance(event, Told | Observed) and OBJECTIVE in event.outcomes:
+        return _VERSION_WITH_OBJECTIVE
+    return newest
 
 
 def read(kind: str, version: int, body: object) -> Event:
@@ -312,8 +335,8 @@ class _Kind(NamedTuple):
 _KINDS = {
     "created": _Kind(SAFE_SETTINGS_VERSION, _read_created, lambda event: dict(event.settings)),
     "asked": _Kind(1, _read_asked, _write_asked),
-    "told": _Kind(2, _read_told, _write_told),
-    "observed": _Kind(2, _read_observed, _write_observed),
+    "told": _Kind(3, _read_told, _write_told),
+    "observed": _Kind(3, _read_observed, _write_observed),
     "abandoned": _Kind(
         1,
         lambda fields: Abandoned(fields.whole("number", least=0)),
@@ -362,5 +385,7 @@ _UPCASTS: dict[tuple[str, int], Callable[[_Fields], Body]] = {
     ("created", 1): _created_1,
     ("created", 2): _created_2,
     ("told", 1): _result_1,
+    ("told", 2): lambda fields: dict(fields.body),
     ("observed", 1): _result_1,
+    ("observed", 2): lambda fields: dict(fields.body),
 }

@@ -35,6 +35,7 @@ from regretless.engine.events import (
     outcomes_of,
     settings_version,
 )
+from regretless.engine.guards import Guards
 from regretless.engine.records import MAX_WHOLE, Records
 from regretless.engine.situation import Situation, draw
 from regretless.errors import ConfigError, RegretlessError, StorageError
@@ -160,6 +161,7 @@ class Optimizer(WithLock):
         self._records = Records(space, budget, self.policy.name)
         self._log: list[Event] = []
         self._belief = Belief.empty(self.model, space.columns, self.defaults)
+        self._guards = Guards.empty(self.safety, space, self.defaults)
         # The last proposal, and the belief after it is applied.
         self._proposed: tuple[Asked | None, Belief] = (None, self._belief)
         self._lock = threading.RLock()
@@ -225,7 +227,7 @@ class Optimizer(WithLock):
     def tell(
         self,
         trial: Trial | int,
-        value: float,
+        value: float | None,
         *,
         sem: float | None = None,
         count: float = 1,
@@ -244,7 +246,7 @@ class Optimizer(WithLock):
     def observe(
         self,
         params: Mapping[str, Scalar],
-        value: float,
+        value: float | None,
         *,
         sem: float | None = None,
         count: float = 1,
@@ -497,13 +499,17 @@ class Optimizer(WithLock):
     def _on_told(self, event: Told) -> None:
         record, outcomes = self._records.fold_told(event)
         blind = record.trial.decision.reason == "design"
-        self._learn(record.x, outcomes[OBJECTIVE], blind)
+        self._learn(record.x, outcomes, blind)
 
     def _on_observed(self, event: Observed) -> None:
         x, outcomes = self._records.fold_observed(event)
-        self._learn(x, outcomes[OBJECTIVE])
+        self._learn(x, outcomes)
 
-    def _learn(self, x: Array, told: Outcome, blind: bool = False) -> None:
+    def _learn(self, x: Array, outcomes: Mapping[str, Outcome], blind: bool = False) -> None:
+        self._guards = self._guards.learn(x, outcomes)
+        told = outcomes.get(OBJECTIVE)
+        if told is None:
+            return
         weight, known = max(told.count, LEAST_SCALE), self.model.noise_sd
         if told.sem is not None:
             variance: float | None = told.sem**2

@@ -277,10 +277,10 @@ def _sentence(outcomes: Outcomes) -> str:
 
 
 def _checked_outcomes(outcomes: Outcomes, error: type[RegretlessError]) -> dict[str, Outcome]:
-    """The outcomes, after a check that the one to optimise is there."""
-    if OBJECTIVE not in outcomes:
+    """The outcomes, after a check that the one to optimise or a metric is there."""
+    if OBJECTIVE not in outcomes and not any(name not in RESERVED for name in outcomes):
         names = ", ".join(map(shown, outcomes)) or "none"
-        raise error(f"outcomes: need {OBJECTIVE!r}, got {names}")
+        raise error(f"outcomes: need {OBJECTIVE!r} or a metric, got {names}")
     for name, told in outcomes.items():
         if not isinstance(told, Outcome):
             raise error(f"outcomes: need an Outcome as {shown(name)}, got {shown(told)}")

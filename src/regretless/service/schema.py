@@ -169,7 +169,9 @@ class Ask(_Request):
 
 
 class Result(_Request):
-    value: Annotated[float, Strict(), Field(description="what came out")]
+    value: Annotated[
+        float | None, Strict(), Field(description="what came out; null with metrics alone")
+    ]
     sem: Annotated[float | None, Strict(), Field(description="its standard error")] = None
     count: Annotated[float, Strict(), Field(description="it is a mean of so many")] = 1
     time: Annotated[

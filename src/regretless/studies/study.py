@@ -251,7 +251,7 @@ class Study(Reading):
     def tell(
         self,
         trial: Trial | int,
-        value: float,
+        value: float | None,
         *,
         sem: float | None = None,
         count: float = 1,
@@ -272,7 +272,7 @@ class Study(Reading):
     def observe(
         self,
         params: Mapping[str, Scalar],
-        value: float,
+        value: float | None,
         *,
         sem: float | None = None,
         count: float = 1,
@@ -506,7 +506,7 @@ class Study(Reading):
 def observe_nth(
     study: Study,
     params: Mapping[str, Scalar],
-    value: float,
+    value: float | None,
     *,
     sem: float | None = None,
     count: float = 1,

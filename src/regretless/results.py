@@ -23,7 +23,8 @@ from regretless.errors import ConfigError, StorageError, UnknownTrialError
 from regretless.space import Scalar
 
 # Attributes of `Decision` that are not stored where they are None.
-_LEFT_OUT = frozenset({"held_back"})
+_LEFT_OUT_TEXTS = frozenset({"held_back", "note"})
+_LEFT_OUT = frozenset({"held_back", "holds", "note"})
 
 REASONS = ("design", "explore", "exploit", "resample", "exhausted", "given")
 
@@ -63,6 +64,9 @@ class Decision:
         fit_ok: False if the fit failed, so that earlier hyper-parameters were kept.
         jitter: what was added to the diagonal of the covariance so that it could be factorised.
         held_back: the name of the limit that ruled out the point that the policy would have chosen.
+        holds: the probability that each guardrail holds at the point, where something is known of
+            its metric; None without guardrails.
+        note: a sentence about the limits, if no point is known to keep to them.
 
     Example:
         >>> import regretless as rl
@@ -94,10 +98,18 @@ class Decision:
     fit_ok: bool = True
     jitter: float = 0.0
     held_back: str | None = None
+    holds: dict[str, float] | None = None
+    note: str | None = None
 
     def __str__(self) -> str:
-        held_back = "" if self.held_back is None else f"; held back by the {self.held_back}"
-        return _SENTENCES[self.reason](self) + held_back
+        said = [_SENTENCES[self.reason](self)]
+        if self.note is not None:
+            said.append(self.note)
+        elif self.held_back is not None:
+            said.append(f"held back by the {self.held_back}")
+        for guardrail, probability in (self.holds or {}).items():
+            said.append(f"{guardrail} holds with {_percent(probability)}")
+        return "; ".join(said)
 
     def to_json(self) -> dict[str, Any]:
         """The attributes as JSON; numpy scalars from a custom policy become Python's.
@@ -136,11 +148,20 @@ def checked_decision(decision: object) -> Decision:
             f"decision: need one of {', '.join(REASONS)}, got {shown(decision.reason)}"
         )
     for name, value in decision.to_json().items():
-        text = name in ("reason", "policy") or (name == "held_back" and value is not None)
+        text = name in ("reason", "policy") or (name in _LEFT_OUT_TEXTS and value is not None)
+        if name == "holds" and value is not None:
+            _check_probabilities(value)
+            continue
         if not (isinstance(value, str) if text else _is_plain(value)):
             got = value if isinstance(value, float) else type(value).__name__
             raise ConfigError(f"decision: {name} can't be stored, got {got}")
     return decision
+
+
+def _check_probabilities(value: object) -> None:
+    given = value if isinstance(value, dict) else {"": value}
+    if not all(isinstance(name, str) and _is_plain(each) for name, each in given.items()):
+        raise ConfigError(f"decision: holds: need a probability for each name, got {shown(value)}")
 
 
 def _is_plain(value: object) -> bool:
@@ -208,6 +229,13 @@ _SENTENCES = {
 }
 
 
+def _percent(probability: float) -> str:
+    """A probability in words; 100 % only if it is that to many digits."""
+    if 0.995 <= probability < 1.0 - 1e-6:
+        return "more than 99 %"
+    return f"{100 * probability:.0f} %"
+
+
 def _short(value: float | None) -> str:
     return "?" if value is None else f"{value:.3g}"
 
@@ -249,7 +277,7 @@ def number_of(trial: Trial | int) -> int:
 
 @dataclass(frozen=True)
 class Best:
-    """The visited point with the best posterior mean.
+    """The visited point with the best posterior mean, of those at which all guardrails hold.
 
     It is not always the point of the best observation, which may be due to noise.
 
@@ -261,6 +289,10 @@ class Best:
         count: how many results were told for the point.
         sample_mean: the mean of these results, weighted by their counts and standard errors.
         luckiest: the best single observation of all points, for comparison.
+        holds: the probability that each guardrail holds at the point; None without guardrails.
+        allowed: whether each guardrail holds there with its probability.  It is False if that is
+            known of no visited point: then the point is the baseline, or the one where the
+            guardrails most likely hold.
 
     Example:
         >>> import regretless as rl
@@ -281,6 +313,8 @@ class Best:
     count: int
     sample_mean: float
     luckiest: float
+    holds: dict[str, float] | None = None
+    allowed: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,4 +403,7 @@ class Row:
         out |= {f"params_{name}": value for name, value in self.params.items()}
         out |= {f"metric_{name}": value for name, value in self.metrics.items()}
         out |= {} if self.control is None else {"control": self.control}
-        return out | {f.name: getattr(self.decision, f.name, None) for f in fields(Decision)}
+        why = {f.name: getattr(self.decision, f.name, None) for f in fields(Decision)}
+        holds = why.pop("holds") or {}
+        why |= {f"holds {guardrail}": probability for guardrail, probability in holds.items()}
+        return out | why

@@ -11,7 +11,7 @@ that converts the old body to the new one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -99,14 +99,16 @@ class Created:
 class Asked:
     """A trial was asked for or adopted.
 
-    `fit` is the fit that was made for it, as `Belief.source` has it; None if there was none.  The
-    decision has plain numbers only, see `Decision.to_json`.
+    `fit` is the fit that was made for it, as `Belief.source` has it; None if there was none.
+    `metric_fits` are those of metrics with guardrails, by name.  The decision has plain numbers
+    only, see `Decision.to_json`.
     """
 
     number: int
     params: dict[str, Scalar]
     decision: Decision
     fit: Body | None = None
+    metric_fits: dict[str, Body] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -271,7 +273,15 @@ def _read_asked(fields: _Fields) -> Asked:
         fields.object("params"),
         fields.checked("decision", _decision_of),
         None if fields.body.get("fit") is None else fields.object("fit"),
+        _read_metric_fits(fields),
     )
+
+
+def _read_metric_fits(fields: _Fields) -> dict[str, Body]:
+    if "metric_fits" not in fields.body:
+        return {}
+    every = fields.inside("metric_fits")
+    return {name: every.object(name) for name in every.body}
 
 
 def _decision_of(stored: Any) -> Decision:
@@ -281,7 +291,8 @@ def _decision_of(stored: Any) -> Decision:
 def _write_asked(event: Asked) -> Body:
     fit = {} if event.fit is None else {"fit": event.fit}
     params, why = dict(event.params), event.decision.to_json()
-    return {"number": event.number, "params": params, "decision": why, **fit}
+    others = {"metric_fits": event.metric_fits} if event.metric_fits else {}
+    return {"number": event.number, "params": params, "decision": why, **fit, **others}
 
 
 def _read_told(fields: _Fields) -> Told:

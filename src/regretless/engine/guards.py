@@ -11,13 +11,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless.defaults import Defaults
 from regretless.engine.events import Outcome
 from regretless.errors import StorageError
 from regretless.model import Belief, Model, Observation
-from regretless.policies import Limit
+from regretless.policies import FEASIBLE, Constraint, Limit, Unknown, log_cdf
 from regretless.safety import Guardrail, Safety
 from regretless.space import Space
 
@@ -29,8 +30,8 @@ class Guards:
     Make one with `Guards.empty`.
     """
 
-    guardrails: tuple[Guardrail, ...]
-    baseline: Array | None  # encoded
+    guardrails: tuple[Guardrail, ...] = ()
+    baseline: Array | None = None  # encoded
     beliefs: Mapping[str, Belief] = field(default_factory=dict)  # by metric
 
     @classmethod
@@ -38,11 +39,12 @@ class Guards:
         """The state before any result."""
         baseline = None if safety.baseline is None else space.encode(safety.baseline)
         own = defaults._replace(fit=defaults.metrics.applied_to(defaults.fit))
-        beliefs = {
-            metric: Belief.empty(_model(metric, safety, defaults), space.columns, own)
-            for metric in safety.metrics
-        }
-        return cls(safety.guardrails, baseline, beliefs)
+        made = cls(safety.guardrails, baseline)
+        beliefs = {}
+        for metric in safety.metrics:
+            belief = Belief.empty(_model(metric, safety, defaults), space.columns, own)
+            beliefs[metric] = replace(belief, levels=made._levels(metric))
+        return replace(made, beliefs=beliefs)
 
     # -- learning ----------------------------------------------------------------------------------
 
@@ -59,13 +61,7 @@ class Guards:
 
     def refit_if_due(self) -> Guards:
         """The state with a new fit of each metric for which one is due."""
-        return self._with(
-            {
-                metric: replace(belief, levels=self._levels(metric)).refit_if_due()
-                for metric, belief in self.beliefs.items()
-                if belief.told
-            }
-        )
+        return self._with({m: b.refit_if_due() for m, b in self.beliefs.items() if b.told})
 
     def current(self) -> Guards:
         """The state in which the posteriors include all results."""
@@ -115,14 +111,58 @@ class Guards:
         """The limit of each guardrail whose metric was told.  The posteriors must be current."""
         return tuple(self._limit(g) for g in self.guardrails if self.beliefs[g.metric].told)
 
-    def probabilities(self, x: Array) -> dict[str, Array]:
-        """The probability that each guardrail holds, at the rows of x; 0 if nothing is known."""
-        known = iter(self.limits)
-        nothing = np.zeros(len(x))
-        return {
-            str(g): next(known).probability(x) if self.beliefs[g.metric].told else nothing
-            for g in self.guardrails
-        }
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """The limits, and what stands for those of which nothing is known."""
+        unknown = (Unknown(_name(g)) for g in self.guardrails if not self.beliefs[g.metric].told)
+        return (*self.limits, *unknown)
+
+    def holds(self, x: Array) -> dict[str, float] | None:
+        """The probability that each guardrail holds at the point x, where something is known."""
+        known = [g for g in self.guardrails if self.beliefs[g.metric].told]
+        if not known:
+            return None
+        each = zip(known, self.limits, strict=True)
+        return {str(g): float(limit.probability(x[None, :])[0]) for g, limit in each}
+
+    def is_broken(self, x: Array) -> bool:
+        """Whether a guardrail is more likely broken than not at the point x."""
+        return any(probability < 0.5 for probability in (self.holds(x) or {}).values())
+
+    def allow(self, points: Array) -> NDArray[np.bool_]:
+        """Whether each guardrail holds with its probability, at each of the points."""
+        if self.unknown:
+            return np.zeros(len(points), dtype=bool)
+        return self._keep_to_limits(points)
+
+    def likely(self, points: Array) -> Array:
+        """The logarithm of the probability that all limits hold, at each of the points."""
+        total = np.zeros(len(points))
+        for limit in self.limits:
+            total += log_cdf(*limit.difference(points))
+        return total
+
+    def best_of(self, points: Array) -> Array:
+        """The first point at which all known limits hold; otherwise the most likely one."""
+        allowed = self._keep_to_limits(points)
+        row = np.argmax(allowed) if allowed.any() else np.argmax(self.likely(points))
+        return np.asarray(points[int(row)])
+
+    def _keep_to_limits(self, points: Array) -> NDArray[np.bool_]:
+        allowed = np.ones(len(points), dtype=bool)
+        for limit in self.limits:
+            mean, sd = limit.difference(points)
+            allowed &= mean - limit.z * sd >= FEASIBLE * limit.posterior.omega
+        return allowed
+
+    def never_told(self) -> str | None:
+        """A sentence about metrics that were never told, for decisions; None if there are none."""
+        if not self.unknown:
+            return None
+        names = " and ".join(self.unknown)
+        were = "was" if len(self.unknown) == 1 else "were"
+        tried = "" if self.baseline is None else ": nothing but the baseline is tried"
+        return f"{names} {were} never told{tried}"
 
     def _limit(self, guardrail: Guardrail) -> Limit:
         from scipy.special import ndtri
@@ -135,14 +175,29 @@ class Guards:
         side, z = -guardrail.sign * direction, float(ndtri(guardrail.prob))
         if guardrail.of is None:
             level = float(scaling.to_model(direction * guardrail.limit))
-            return Limit(posterior, level, z, side)
+            return Limit(posterior, level, z, side, name=_name(guardrail))
         assert self.baseline is not None
         here = float(posterior.predict(self.baseline[None, :])[0][0])
         level = float(scaling.to_model(guardrail.limit * scaling.to_user(here)))
         # The level is linear in the metric at the baseline, except where the scaling is
         # logarithmic; there it is so to first order.
         share = guardrail.limit * float(scaling.rate(here)) / float(scaling.rate(level))
-        return Limit(posterior, level, z, side, posterior.shared(self.baseline), share)
+        shared = posterior.shared(self.baseline)
+        return Limit(posterior, level, z, side, shared, share, _name(guardrail))
+
+    def level(self, guardrail: Guardrail) -> float | None:
+        """The limit of a guardrail in the units of the metric; None if it is not known yet."""
+        if guardrail.of is None:
+            return guardrail.limit
+        belief = self.beliefs[guardrail.metric]
+        if not belief.told:
+            return None
+        assert belief.posterior is not None
+        assert belief.fitted is not None
+        assert self.baseline is not None
+        here = belief.posterior.predict(self.baseline[None, :])[0]
+        user = belief.fitted.scaling.to_user(here)
+        return guardrail.limit * self._direction(guardrail.metric) * float(user[0])
 
     def _levels(self, metric: str) -> tuple[float, ...]:
         """The levels of a metric, as its belief has it."""
@@ -155,6 +210,10 @@ class Guards:
     def _direction(self, metric: str) -> float:
         """1.0 if the metric must be large, -1.0 if it must be small."""
         return next(-g.sign for g in self.guardrails if g.metric == metric)
+
+
+def _name(guardrail: Guardrail) -> str:
+    return f"guardrail {guardrail}"
 
 
 def _model(metric: str, safety: Safety, defaults: Defaults) -> Model:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal, overload
+from typing import Any, Literal, NamedTuple, TypeVar, overload
 
 import numpy as np
 
@@ -49,6 +49,16 @@ from regretless.space import Scalar, Space
 from regretless.theory import noise_ratio, omega_scale
 
 Direction = Literal["maximize", "minimize"]
+T = TypeVar("T")
+
+
+class _Proposal(NamedTuple):
+    """The next point, the reason for it, and the beliefs that it follows from."""
+
+    belief: Belief
+    guards: Guards
+    x: Array
+    decision: Decision
 
 
 class Optimizer(WithLock):
@@ -162,8 +172,8 @@ class Optimizer(WithLock):
         self._log: list[Event] = []
         self._belief = Belief.empty(self.model, space.columns, self.defaults)
         self._guards = Guards.empty(self.safety, space, self.defaults)
-        # The last proposal, and the belief after it is applied.
-        self._proposed: tuple[Asked | None, Belief] = (None, self._belief)
+        # The last proposal, and the beliefs after it is applied.
+        self._proposed: tuple[Asked | None, Belief, Guards] = (None, self._belief, self._guards)
         self._lock = threading.RLock()
 
     @classmethod
@@ -317,11 +327,11 @@ class Optimizer(WithLock):
     @in_turn
     @one_thread()
     def best(self) -> Best:
-        """The visited point with the best posterior mean; see `AskTell.best`."""
+        """The best visited point at which all guardrails hold; see `AskTell.best`."""
         situation = self._situation()
         posterior, belief = situation.posterior, situation.belief
         mu, sigma = posterior.at_data
-        row = int(np.argmax(mu))
+        row, allowed = situation.recommended
         x, mean = posterior.points[row], float(situation.user(mu[row]))
         half = 1.96 * float(situation.user_sd(mu[row], sigma[row]))
         return Best(
@@ -332,6 +342,8 @@ class Optimizer(WithLock):
             count=belief.times_told(x),
             sample_mean=self._sign * belief.sample_mean(x),
             luckiest=self._sign * belief.luckiest,
+            holds=situation.guards.holds(x),
+            allowed=allowed,
         )
 
     @in_turn
@@ -456,10 +468,11 @@ class Optimizer(WithLock):
 
         For studies and front ends; users do not need it.
         """
-        belief, x, decision = self._decide()
+        belief, guards, x, decision = self._decide()
         fit = belief.source if decision.refitted else None
-        event = self._records.asking(self._records.params_at(x), decision, fit)
-        self._proposed = (event, belief)  # so that `apply` does not compute it again
+        others = guards.fits_since(self._guards)
+        event = self._records.asking(self._records.params_at(x), decision, fit, others)
+        self._proposed = (event, belief, guards)  # so that `apply` does not compute it again
         return event
 
     @in_turn
@@ -480,21 +493,18 @@ class Optimizer(WithLock):
             self.apply(event)
 
     def _on_asked(self, event: Asked) -> None:
-        proposed, believed = self._proposed
-        # If it is the last proposal and nothing was told since, its belief is known already.
-        if event != proposed or len(believed.told) != len(self._belief.told):
-            believed = self._belief if event.fit is None else self._with_fit(event.fit)
+        proposed, believed, guards = self._proposed
+        told = len(self._belief.told), self._guards.told
+        # If it is the last proposal and nothing was told since, its beliefs are known already.
+        if event != proposed or (len(believed.told), guards.told) != told:
+            believed, guards = self._belief, self._guards
+            if event.fit is not None:
+                believed = _with_fit(believed.with_fit, event.fit)
+            if event.metric_fits:
+                guards = _with_fit(guards.with_fits, event.metric_fits)
         self._records.fold_asked(event)
-        self._belief = believed
-        self._proposed = (None, believed)
-
-    def _with_fit(self, fit: dict[str, Any]) -> Belief:
-        try:
-            return self._belief.with_fit(fit)
-        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-            if isinstance(error, RegretlessError):
-                raise
-            raise StorageError(f"event 'asked': fit: {shown(error)} in {shown(fit)}") from None
+        self._belief, self._guards = believed, guards
+        self._proposed = (None, believed, guards)
 
     def _on_told(self, event: Told) -> None:
         record, outcomes = self._records.fold_told(event)
@@ -526,11 +536,12 @@ class Optimizer(WithLock):
     def _take_posterior_of(self, twin: Optimizer) -> None:
         """Use the posterior that an earlier copy has built, instead of building it again."""
         self._belief = self._belief.with_posterior_of(twin._belief)
+        self._guards = self._guards.with_posteriors_of(twin._guards)
 
     # -- deciding ----------------------------------------------------------------------------------
 
-    def _decide(self) -> tuple[Belief, Array, Decision]:
-        """The belief, with a new fit if one is due; the next point; and the reason for it."""
+    def _decide(self) -> _Proposal:
+        """The next point, and the beliefs that it follows from, with new fits if they are due."""
         rng = np.random.default_rng([self.seed, len(self._records.trials)])
         plain = Decision("design", self.policy.name, self.remaining, len(self._records.waiting))
         # Prior data count towards the start, but points that the user listed are all tried.
@@ -545,36 +556,67 @@ class Optimizer(WithLock):
         knows_nothing = start.middle_only and not self._belief.told
         # Near the end, too few evaluations are left to profit from a longer start.
         longer = (sees_noise or knows_nothing) and self.remaining >= start.longest
-        first = None
+        points: list[Array] = []
         if self.remaining and begun < (start.longest if longer else start.size):
-            first = self._records.next_of_start(start)
-            if first is not None and not (self._is_limited and self._belief.told):
-                return self._belief, first, plain
-        if not self._belief.told:  # nothing to learn from yet
+            points = self._records.rest_of_start(start, in_order=not self._is_limited)
+            if points and not self._is_limited:
+                return _Proposal(self._belief, self._guards, points[0], plain)
+        guards = self._guards.refit_if_due().current()
+        # Nothing to learn from yet; or a metric has yet to be told, and there is no refuge.
+        if not self._belief.told or (points and guards.unknown and guards.baseline is None):
             reason = "design" if self.remaining else "exhausted"
-            return self._belief, draw(self.space, rng), replace(plain, reason=reason)
+            x, note = self._blind_choice(guards, points or [draw(self.space, rng)])
+            why = replace(plain, reason=reason, holds=guards.holds(x), note=note)
+            return _Proposal(self._belief, guards, x, why)
         fresh = self._belief.refit_if_due()
         refitted = fresh.source is not self._belief.source
-        situation = self._situation(fresh, rng)
-        x, decision = situation.decide(replace(plain, refitted=refitted), first)
-        return situation.belief, x, decision
+        situation = self._situation(fresh, rng, guards)
+        x, decision = situation.decide(replace(plain, refitted=refitted), points)
+        decision = replace(decision, holds=guards.holds(x))
+        return _Proposal(situation.belief, guards, x, decision)
 
     @property
     def _is_limited(self) -> bool:
         """Whether there are limits on where a trial may go, see `_limits`."""
-        return False
+        return bool(self.safety.guardrails)
 
-    def _limits(self, belief: Belief) -> tuple[Constraint, ...]:
+    def _limits(self, belief: Belief, guards: Guards) -> tuple[Constraint, ...]:
         """The limits that every trial keeps to, given a belief whose posterior has all results."""
-        return ()
+        return guards.constraints
+
+    def _blind_choice(self, guards: Guards, points: list[Array]) -> tuple[Array, str | None]:
+        """A point while no result was told, with a note: the baseline if there are guardrails,
+        unless it breaks one; otherwise the first of the points at which all hold."""
+        refuge = self._refuge(guards) if guards.guardrails else None
+        if refuge is not None:
+            return refuge, guards.never_told() if self._records.trials else None
+        return guards.best_of(
+            np.array(points)
+        ), guards.never_told() if self._records.trials else None
+
+    def _refuge(self, guards: Guards) -> Array | None:
+        """The baseline, as the point to try if no other is allowed, unless it breaks a guardrail.
+
+        As long as a metric was never told, nothing is known to be better.
+        """
+        given = self.safety.baseline
+        if given is None:
+            return None
+        baseline = self.space.encode(given)
+        return None if guards.is_broken(baseline) and not guards.unknown else baseline
 
     def _situation(
-        self, belief: Belief | None = None, rng: np.random.Generator | None = None
+        self,
+        belief: Belief | None = None,
+        rng: np.random.Generator | None = None,
+        guards: Guards | None = None,
     ) -> Situation:
         current = (belief or self._belief).current()
         if belief is None and current.source is self._belief.source:
             self._belief = current  # so that its posterior is not updated again
-        baseline = self.safety.baseline
+        if guards is None:
+            guards = self._guards.current()
+            self._guards = self._guards.with_posteriors_of(guards)
         return Situation(
             policy=self.policy,
             space=self.space,
@@ -584,8 +626,9 @@ class Optimizer(WithLock):
             sign=self._sign,
             rng=rng or np.random.default_rng([self.seed, self.asked]),
             defaults=self.defaults,
-            constraints=self._limits(current),
-            refuge=None if baseline is None else self.space.encode(baseline),
+            constraints=self._limits(current, guards),
+            refuge=self._refuge(guards),
+            guards=guards,
         )
 
     def __repr__(self) -> str:
@@ -598,6 +641,16 @@ class Optimizer(WithLock):
         """Ask for trials until the budget is spent; see `AskTell`."""
         while self.remaining:
             yield self.ask()
+
+
+def _with_fit(apply: Callable[[Any], T], fit: dict[str, Any]) -> T:
+    """What `apply` returns for a stored fit; StorageError if it can't be read."""
+    try:
+        return apply(fit)
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        if isinstance(error, RegretlessError):
+            raise
+        raise StorageError(f"event 'asked': fit: {shown(error)} in {shown(fit)}") from None
 
 
 _FOLDS: dict[type, Callable[[Optimizer, Any], None]] = {

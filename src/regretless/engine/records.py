@@ -115,11 +115,15 @@ class Records:
         return Observed(self.space.validate(params), told, moment)
 
     def asking(
-        self, params: Mapping[str, Scalar], decision: Decision, fit: dict[str, object] | None = None
+        self,
+        params: Mapping[str, Scalar],
+        decision: Decision,
+        fit: dict[str, object] | None = None,
+        metric_fits: Mapping[str, dict[str, object]] | None = None,
     ) -> Asked:
         """The event of the next trial, at a point that is in the space."""
         plain = Decision(**decision.to_json())  # converts the numbers of numpy to plain ones
-        return Asked(len(self.trials), dict(params), plain, fit)
+        return Asked(len(self.trials), dict(params), plain, fit, dict(metric_fits or {}))
 
     def adopting(self, params: Mapping[str, Scalar], decision: Decision | None = None) -> Asked:
         """The event of the next trial, at a point that somebody else chose."""
@@ -226,14 +230,17 @@ class Records:
         given = self.known.get(x.tobytes())
         return self.space.decode(x) if given is None else dict(given)
 
-    def next_of_start(self, start: Start) -> Array | None:
-        """The first point of the start that is neither asked for nor known, or None."""
+    def rest_of_start(self, start: Start, in_order: bool = True) -> list[Array]:
+        """The points of the start that are neither asked for nor known.
+
+        If not `in_order`, a point may have been asked for before an earlier one.
+        """
         taken: set[bytes] = set()
-        if self.known and not start.listed:  # all points of a list are tried
+        if not in_order or (self.known and not start.listed):  # all points of a list are tried
             taken = self.known.keys() | {record.x.tobytes() for record in self.trials}
         # Earlier points were asked for or known already.
-        left = start.points[self.started :]
-        return next((x for x in left if x.tobytes() not in taken), None)
+        left = start.points[self.started if in_order else 0 :]
+        return [x for x in left if x.tobytes() not in taken]
 
     def history(self) -> list[Row]:
         prior = (replace(row, params=dict(row.params)) for row in self.prior)

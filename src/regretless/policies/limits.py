@@ -39,6 +39,7 @@ class Limit(Constraint):
         reference: the covariance of the outcome with that at the reference point, see
             `Posterior.shared`; None for a fixed level.
         share: the rate at which the level changes with the outcome at the reference point.
+        name: the name of the limit, for decisions.
 
     Example:
         >>> import numpy as np
@@ -56,6 +57,7 @@ class Limit(Constraint):
     side: float = 1.0
     reference: Shared | None = None
     share: float = 0.0
+    name: str = ""
     # The last points and the difference there: all searches of a decision begin at the same points.
     _last: list[tuple[Array, tuple[Array, Array]]] = field(default_factory=list, repr=False)
 
@@ -121,6 +123,23 @@ class Limit(Constraint):
 
 
 @dataclass(frozen=True, eq=False)
+class Unknown(Constraint):
+    """The limit of an outcome of which nothing is known.  It allows no point.
+
+    Args:
+        name: the name of the limit, for decisions.
+    """
+
+    name: str = ""
+
+    def slack(self, at: Predicted) -> Array:
+        return np.full(len(at.mu), -1.0)
+
+    def slopes(self, at: Predicted) -> tuple[Array | float, Array | float, Array | None]:
+        return 0.0, 0.0, None
+
+
+@dataclass(frozen=True, eq=False)
 class MostLikely(Score):
     """The logarithm of the probability that all limits hold, as if they were independent.
 
@@ -145,7 +164,7 @@ class MostLikely(Score):
     def __call__(self, x: Array) -> tuple[Array, Array]:
         total = np.zeros(len(x))
         for limit in self.limits:
-            total += _log_cdf(_ratio(*limit.difference(x)))
+            total += log_cdf(*limit.difference(x))
         return total, self._slack_at(x)
 
     def at_rows(self, rows: Rows) -> tuple[Array, Array]:
@@ -156,7 +175,7 @@ class MostLikely(Score):
         for limit in self.limits:
             mean, sd, pull = limit.difference_vjp(x)
             z = _ratio(mean, sd)
-            value = _log_cdf(z)
+            value = _log_ndtr(z)
             # d log Phi(z) = phi(z)/Phi(z) (dmean - z dsd) / sd
             steep = np.exp(-0.5 * z * z - _LOG_SQRT_2PI - value)
             rate = np.divide(steep, sd, out=np.zeros_like(sd), where=sd > 0.0)
@@ -177,7 +196,12 @@ def _ratio(mean: Array, sd: Array) -> Array:
     return np.clip(ratio, -_SURE, _SURE)
 
 
-def _log_cdf(z: Array) -> Array:
+def log_cdf(mean: Array, sd: Array) -> Array:
+    """The logarithm of the probability that a Gaussian is not negative."""
+    return _log_ndtr(_ratio(mean, sd))
+
+
+def _log_ndtr(z: Array) -> Array:
     from scipy.special import log_ndtr
 
     return np.asarray(log_ndtr(z))

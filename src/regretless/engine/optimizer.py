@@ -580,9 +580,9 @@ class Optimizer(WithLock):
         """Whether there are limits on where a trial may go, see `_limits`."""
         return bool(self.safety.guardrails)
 
-    def _limits(self, belief: Belief, guards: Guards) -> tuple[Constraint, ...]:
+    def _limits(self, belief: Belief) -> tuple[Constraint, ...]:
         """The limits that every trial keeps to, given a belief whose posterior has all results."""
-        return guards.constraints
+        return ()
 
     def _blind_choice(self, guards: Guards, points: list[Array]) -> tuple[Array, str | None]:
         """A point while no result was told, with a note: the baseline if there are guardrails,
@@ -626,7 +626,7 @@ class Optimizer(WithLock):
             sign=self._sign,
             rng=rng or np.random.default_rng([self.seed, self.asked]),
             defaults=self.defaults,
-            constraints=self._limits(current, guards),
+            constraints=(*self._limits(current), *guards.constraints),
             refuge=self._refuge(guards),
             guards=guards,
         )

@@ -178,7 +178,7 @@ class Situation:
         for first in start:
             objection = self.objection(first)
             if objection is None:
-                return first, replace(plain, **self._numbers(first))
+                return first, replace(plain, held_back=held_back, **self._numbers(first))
             held_back = held_back or objection
         choice = self._stay() if self.horizon.is_spent else self._search()
         decision = self._explain(choice.x, choice.row, plain)
@@ -203,7 +203,9 @@ class Situation:
             x, row, note = found.x, found.row, f"{where}: the one that most likely does is tried"
         else:
             note = f"{where}: the best one so far is tried"
-        return _Choice(x, row, held_back=held_back or objection, note=note)
+        if held_back is None and not self.horizon.is_spent:
+            held_back = objection
+        return _Choice(x, row, held_back=held_back, note=note)
 
     def objection(self, x: Array) -> str | None:
         """The name of a constraint that the point x does not keep to; None if it keeps to all."""

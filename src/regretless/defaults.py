@@ -209,10 +209,11 @@ class MetricRules(NamedTuple):
     method: Method = "map"
     # A fit is due when the points have grown by a tenth beyond so many, not at each new point.
     free_points: int = 10
+    widening: float = 0.5  # see `FitRules`: 2 is so wide that trials hardly leave the baseline
 
     def applied_to(self, fit: FitRules) -> FitRules:
         """The rules of the fit of a metric."""
-        return fit._replace(free_points=self.free_points)
+        return fit._replace(free_points=self.free_points, widening=self.widening)
 
 
 class Defaults(NamedTuple):

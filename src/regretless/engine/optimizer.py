@@ -548,7 +548,9 @@ class Optimizer(WithLock):
         start = self._start
         begun = self._records.started + (0 if start.listed else len(self._records.known))
         if self._is_limited and not start.listed:  # a trial in place of a forbidden point counts
-            begun = len(self._records.trials) + len(self._records.known)
+            # … unless it may still be allowed in time for what it tells to be of use.
+            if not (self.safety.guardrails and 2 * self.asked < self.budget):
+                begun = len(self._records.trials) + len(self._records.known)
         fitted = self._belief.fitted
         sees_noise = (
             fitted is not None and fitted.ok and fitted.hyper.lam2 >= start.rules.blind_noise

@@ -631,3 +631,82 @@ def test_the_best_point_in_words() -> None:
     assert second == (
         "  mean 2, 95 % interval 1.5 to 2.5, tried 3 times (the luckiest result anywhere: 9)"
     )
+
+
+def test_the_version_as_an_option(shell: Any) -> None:
+    assert shell("--version") == f"{rl.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("space.json", '{"x": {"type": "float", "low": 0, "high": 1}}'),
+        ("space.toml", '[x]\ntype = "float"\nlow = 0\nhigh = 1\n'),
+        ("space.yaml", "x: {type: float, low: 0, high: 1}\n"),
+        ("list.yml", "parameters:\n- {name: x, type: float, low: 0, high: 1}\n"),
+    ],
+)
+def test_a_space_from_a_file(shell: Any, name: str, text: str) -> None:
+    Path(name).write_text(text)
+    shell("create", "s", "--space", f"@{name}", "--budget", 4)
+    with rl.Study.open("regretless.sqlite", "s") as study:
+        assert study.space.names == ("x",)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("space.toml", "x = [", "space: not TOML"),
+        ("space.yaml", "x: [", "space: not YAML"),
+        ("space.yaml", "x: {type: float, min: 0}", "a float has no 'min', but 'low', 'high'"),
+        ("space.yaml", "just words", "need a list under 'parameters'"),
+    ],
+)
+def test_a_space_that_cannot_be_read(shell: Any, name: str, text: str, says: str) -> None:
+    Path(name).write_text(text)
+    assert says in shell("create", "s", "--space", f"@{name}", "--budget", 4, code=2)
+    assert not Path("regretless.sqlite").exists()
+
+
+def test_changes_with_a_key_happen_once(shell: Any, study: str) -> None:
+    shell("ask", study)
+    for _ in range(2):
+        shell("extend", study, 9, "--key", "more")
+        shell("abandon", study, 0, "--key", "gone")
+        shell("tell", study, 0, 1.5, "--key", "result")
+    assert "needs a trial's number" in shell(
+        "abandon", study, "--older-than", 1, "--key", "k", code=2
+    )
+    kinds = [json.loads(line)["kind"] for line in shell("log", study, "--json").splitlines()]
+    assert kinds == ["created", "asked", "extended", "abandoned", "told"]
+
+
+def test_watching_ends_with_the_budget(shell: Any, study: str) -> None:
+    for number in range(6):
+        shell("ask", study)
+        shell("tell", study, number, 1.0 + number)
+    shown = shell("watch", study, "--every", 0.1)
+    assert "asked 6 of 6" in shown
+    assert shown.count("best: ") == 1
+    assert "need at least 0.1" in shell("watch", study, "--every", 0, code=2)
+
+
+def test_watching_prints_what_is_new(
+    shell: Any, study: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell("ask", study)
+    looks: list[float] = []
+
+    def meanwhile(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) % 2:  # every other look finds nothing new
+            with rl.Study.open("regretless.sqlite", study) as opened:
+                opened.tell(opened.pending[0], float(len(looks)))
+                if opened.remaining:
+                    opened.ask()
+
+    monkeypatch.setattr("regretless.cli.text.sleep", meanwhile)
+    shown = shell("watch", study, "--last", 1)
+    assert looks == [2.0] * 11
+    assert [shown.count(f"asked {asked} of 6") for asked in range(1, 7)] == [1, 1, 1, 1, 1, 2]
+    assert "pending: 5" in shown

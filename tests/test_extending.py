@@ -456,8 +456,8 @@ class Wider:
     def covariance(self, x: Array, z: Array | None = None) -> Array:
         return 1.21 * self._inner.covariance(x, z)
 
-    def shared(self, point: Array) -> Any:
-        return self._inner.shared(point)
+    def shared(self, point: Array, weights: Array | None = None) -> Any:
+        return self._inner.shared(point, weights)
 
     def sample_path(self, rng: Generator, features: int = 1024, scale: float = 1.0) -> Any:
         return self._inner.sample_path(rng, features, 1.1 * scale)

@@ -24,6 +24,7 @@ from selenium import webdriver
 from selenium.webdriver.common.keys import Keys
 
 import regretless as rl
+from regretless.service.auth import Tokens
 from regretless.studies.journal import Journal
 from regretless.studies.study import Study
 from serving import Service, serving
@@ -580,3 +581,22 @@ def test_a_token_is_asked_for(driver: Any, tmp_path: Path) -> None:
         assert not page.one("#token").is_displayed()
         assert token not in driver.current_url
         page.complaints()
+
+
+def test_a_link_shows_one_study(driver: Any, tmp_path: Path) -> None:
+    token = "a-token-of-the-tests-0123456789"
+    (tmp_path / "tokens").write_text(f"read-write {token} ann\n")
+    with serving(str(tmp_path / "s.db"), "--token-file", "tokens", folder=tmp_path) as service:
+        Study.open(service.storage, "sh?own", space=SPACE, budget=5).close()
+        Study.open(service.storage, "hidden", space=SPACE, budget=5).close()
+        link = Tokens.from_file(tmp_path / "tokens").link("sh?own", days=1)
+        page = Page(driver, service.url)
+        driver.get(f"{service.url}/#/studies/sh%3Fown?token={link}")
+        page.wait(lambda: page.text("#budget") == "5 of 5 evaluations left")
+        assert driver.current_url == f"{service.url}/#/studies/sh%3Fown"  # the token does not stay
+        driver.get(f"{service.url}/#/")
+        page.wait(lambda: "the link shows one study" in page.text("main"))
+        assert "hidden" not in page.text("main")
+        assert page.text("#connection") == "Not connected"
+        driver.get(f"{service.url}/#/studies/hidden")
+        page.wait(lambda: "the link shows one study" in page.text("main"))

@@ -11,6 +11,7 @@ import regretless
 # Extend this list on purpose: whatever stands here is promised to the users.
 PINNED = {
     "errors": [
+        "ArchivedError",
         "BudgetError",
         "ConfigError",
         "CorruptJournalError",

@@ -21,6 +21,7 @@ from regretless.errors import ConfigError
 from regretless.service import guard, open_studies, schema
 from regretless.service.app import create_app, serve
 from regretless.service.auth import Tokens
+from regretless.service.rate import Rate
 from regretless.studies.journal import Journal
 
 SPACE = {
@@ -458,7 +459,7 @@ def test_the_largest_body_that_is_let_in(
     ],
 )
 def test_a_body_that_says_it_is_too_long_is_not_even_read(length: str, refused: bool) -> None:
-    door = guard.Guard(lambda *_: None, Tokens(), "localhost")  # type: ignore[arg-type, return-value]
+    door = guard.Guard(lambda *_: None, Tokens(), "localhost", Rate(0))  # type: ignore[arg-type, return-value]
     headers = {"host": "localhost", "content-type": "application/json", "content-length": length}
     raw = [(name.encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": "http", "method": "POST", "path": "/api/studies", "headers": raw}
@@ -634,7 +635,7 @@ def test_tokens(guarded: TestClient) -> None:
         ("", "holds no token"),
         (f"{WRITER}\n", "line 1: need 'read-only TOKEN'"),
         (f"admin {WRITER}\n", "line 1: need"),
-        (f"read-only {READER}\nread-write {WRITER} twice\n", "line 2: need"),
+        (f"read-only {READER}\nread-write {WRITER} one two\n", "line 2: need"),
         ("read-write short\n", "line 1: need at least 20"),
         ("read-write ä" + WRITER, "ASCII"),
     ],

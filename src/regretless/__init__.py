@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from regretless.engine import Optimizer
 from regretless.errors import (
+    ArchivedError,
     BudgetError,
     ConfigError,
     CorruptJournalError,
@@ -56,6 +57,7 @@ __all__ = [
     "GPUCB",
     "IDS",
     "SE",
+    "ArchivedError",
     "AskTell",
     "AtLeast",
     "AtMost",

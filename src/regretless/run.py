@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from regretless._internal.arrays import Array
+from regretless._internal.frames import dataframe_of
 from regretless._internal.shown import shown
 from regretless._internal.validate import is_iterable, is_number, whole
-from regretless.engine import Optimizer
+from regretless.engine import Optimizer, html_of
 from regretless.errors import ConfigError, DataError
 from regretless.model import Model
 from regretless.policies import Policy
@@ -70,6 +71,25 @@ class Result:
     def history(self) -> list[Row]:
         """Prior data and trials, in order."""
         return self.optimizer.history()
+
+    def to_dataframe(self) -> Any:
+        """The history as a pandas DataFrame: a row for each trial and each result from before.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        return dataframe_of(self.history)
+
+    def __str__(self) -> str:
+        asked, budget = self.optimizer.asked, self.optimizer.budget
+        how = "interrupted after" if self.interrupted else "after"
+        best = self.best if self.optimizer.observations else "no result yet"
+        return f"best {best}, {how} {asked} of {budget} evaluations"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_of(self.optimizer, "Result" + (" (interrupted)" if self.interrupted else ""))
 
     @property
     def values(self) -> Array:
@@ -323,17 +343,23 @@ def _attach(error: BaseException, optimizer: Optimizer, trial: Trial | None) -> 
 
 
 class _Progress:
-    """A progress line on stderr, rewritten at most ten times a second."""
+    """A progress line on stderr, rewritten at most ten times a second.
+
+    Where a line cannot be rewritten, as in a log file, there is a new line for each tenth of the
+    budget instead.
+    """
 
     def __init__(self, f_star: float | None) -> None:
-        self.f_star, self.start, self.shown = f_star, time.monotonic(), 0.0
+        self.f_star, self.start, self.shown, self.tenths = f_star, time.monotonic(), 0.0, 0
+        self.rewrites = sys.stderr.isatty() or "ipykernel" in sys.modules  # a notebook can
 
     def __call__(self, optimizer: Optimizer, trial: Trial, value: float) -> None:
         now, last = time.monotonic(), not optimizer.remaining and not optimizer.pending
-        if now - self.shown < 0.1 and not last:
-            return
-        self.shown = now
         done = optimizer.asked - len(optimizer.pending)
+        tenths = 10 * done // optimizer.budget
+        if not last and (now - self.shown < 0.1 if self.rewrites else tenths == self.tenths):
+            return
+        self.shown, self.tenths = now, tenths
         left = (now - self.start) / done * (optimizer.budget - done)
         best = optimizer.best()
         width = 24
@@ -342,12 +368,13 @@ class _Progress:
         if self.f_star is not None:
             total = Result(optimizer).regret(self.f_star)[-1]
             regret = f"  regret {total:.4g}"
-        sys.stderr.write(
-            f"\r[{bar:<{width}}] {done}/{optimizer.budget}  best {best.mean:.4g}"
-            f" ± {(best.high - best.low) / 2:.2g}{regret}  {left:.0f} s left   "
+        line = (
+            f"[{bar:<{width}}] {done}/{optimizer.budget}  best {best.mean:.4g}"
+            f" ± {(best.high - best.low) / 2:.2g}{regret}  {left:.0f} s left"
         )
+        sys.stderr.write(f"\r{line}   " if self.rewrites else f"{line}\n")
         sys.stderr.flush()
 
     def close(self) -> None:
-        if self.shown:
+        if self.shown and self.rewrites:
             sys.stderr.write("\n")

@@ -296,8 +296,6 @@ def checked_metrics(metrics: object) -> dict[str, tuple[float, float | None]]:
     Raises:
         ConfigError: it is not a mapping of names to numbers, or to pairs of numbers.
     """
-    if metrics is None:
-        return {}
     if not isinstance(metrics, Mapping):
         raise ConfigError(f"metrics: need a value for each name, got {shown(metrics)}")
     for name in metrics:

@@ -16,7 +16,13 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from regretless._internal.shown import shown
-from regretless._internal.validate import checked_result, time_from_iso, whole
+from regretless._internal.validate import (
+    check_name,
+    checked_result,
+    checked_why,
+    time_from_iso,
+    whole,
+)
 from regretless.errors import ConfigError, DataError, RegretlessError, StorageError
 from regretless.results import Decision, checked_decision
 from regretless.safety import CONTROL, OBJECTIVE, Measured, checked_metrics, measured
@@ -69,15 +75,14 @@ def outcomes_of(
             value, or what belongs to a value is given without it.
         DataError: a number is not valid; the message names it.
     """
-    others = checked_metrics(metrics)
-    if value is None:
-        if not others:
-            raise ConfigError("value: need a number, or None with metrics, got None alone")
-        if sem is not None or count != 1 or control is not None:
-            raise ConfigError("sem, count and control belong to a value, which is None")
-        outcomes = {}
-    else:
-        outcomes = {OBJECTIVE: Outcome(value, sem, count)}
+    others = {} if metrics is None else checked_metrics(metrics)
+    outcomes: dict[str, Outcome] = {}
+    if value is not None:
+        outcomes[OBJECTIVE] = Outcome(value, sem, count)
+    elif not others:
+        raise ConfigError("value: need a number, or None with metrics, got None alone")
+    elif sem is not None or count != 1 or control is not None:
+        raise ConfigError("sem, count and control belong to a value, which is None")
     if control is not None:
         others[CONTROL] = measured(CONTROL, control)
     for name, (number, error) in others.items():
@@ -99,15 +104,16 @@ class Created:
 class Asked:
     """A trial was asked for or adopted.
 
-    `fit` is the fit that was made for it, as `Belief.source` has it; None if there was none.
-    `metric_fits` are those of metrics with guardrails, by name.  The decision has plain numbers
-    only, see `Decision.to_json`.
+    `fit` is the fit that was made for it, as `Belief.source` has it; None if there was none.  The
+    decision has plain numbers only, see `Decision.to_json`.  `proposed` says that somebody has to
+    approve the trial first.  `metric_fits` are the fits of metrics with guardrails, by name.
     """
 
     number: int
     params: dict[str, Scalar]
     decision: Decision
     fit: Body | None = None
+    proposed: bool = False
     metric_fits: dict[str, Body] = field(default_factory=dict)
 
 
@@ -144,7 +150,88 @@ class Extended:
     budget: int
 
 
-Event = Created | Asked | Told | Observed | Abandoned | Extended
+@dataclass(frozen=True)
+class Based:
+    """The baseline is this setting from now on."""
+
+    params: dict[str, Scalar]
+
+
+@dataclass(frozen=True)
+class Approved:
+    """A proposed trial may be tried."""
+
+    number: int
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A proposed trial must not be tried, nor what is near it while the reason stands."""
+
+    number: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Reconsidered:
+    """The reason for which a trial was rejected no longer stands."""
+
+    number: int
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class Retracted:
+    """The result of a trial was wrong.  The trial is pending again."""
+
+    number: int
+    why: str | None = None
+    key: str | None = None  # the key that the caller gave; it is only stored
+
+
+@dataclass(frozen=True)
+class Unobserved:
+    """A result from before the run was wrong.  `index` counts such results from 0."""
+
+    index: int
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class Archived:
+    """A study has no new trials any more, and lists leave it out."""
+
+
+@dataclass(frozen=True)
+class Unarchived:
+    """A study goes on."""
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """A study has a new name."""
+
+    old: str
+    new: str
+
+
+OfStudy = Archived | Unarchived | Renamed  # these do not happen to an optimiser
+Event = (
+    Created
+    | Asked
+    | Told
+    | Observed
+    | Abandoned
+    | Extended
+    | Based
+    | Approved
+    | Rejected
+    | Reconsidered
+    | Retracted
+    | Unobserved
+    | OfStudy
+)
 
 
 class Written(NamedTuple):
@@ -241,6 +328,30 @@ class _Fields:
     def object(self, name: str) -> Body:
         return dict(self.inside(name).body)
 
+    def why(self) -> str | None:
+        """The reason that somebody gave, if any."""
+        if self.body.get("why") is None:
+            return None
+        reason: str = self.checked("why", checked_why)
+        return reason
+
+    def key(self) -> str | None:
+        """The key that the caller gave, if any."""
+        key = self.body.get("key")
+        if not isinstance(key, str | None):
+            raise self.wrong("key", f"need a text, got {shown(key)}")
+        return key
+
+    def name(self, name: str) -> str:
+        """The name of a study."""
+
+        def checked(given: str) -> str:
+            check_name(name, given)
+            return given
+
+        found: str = self.checked(name, checked)
+        return found
+
 
 # -- each kind -------------------------------------------------------------------------------------
 
@@ -268,11 +379,15 @@ def _check_own_version(fields: _Fields, version: int) -> None:
 
 
 def _read_asked(fields: _Fields) -> Asked:
+    proposed = fields.body.get("proposed", False)
+    if not isinstance(proposed, bool):
+        raise fields.wrong("proposed", f"need true or false, got {shown(proposed)}")
     return Asked(
         fields.whole("number", least=0),
         fields.object("params"),
         fields.checked("decision", _decision_of),
         None if fields.body.get("fit") is None else fields.object("fit"),
+        proposed,
         _read_metric_fits(fields),
     )
 
@@ -291,16 +406,15 @@ def _decision_of(stored: Any) -> Decision:
 def _write_asked(event: Asked) -> Body:
     fit = {} if event.fit is None else {"fit": event.fit}
     params, why = dict(event.params), event.decision.to_json()
-    others = {"metric_fits": event.metric_fits} if event.metric_fits else {}
+    # Older releases do not know these fields.  They refuse the settings of such a study.
+    others: Body = {"proposed": True} if event.proposed else {}
+    others |= {"metric_fits": event.metric_fits} if event.metric_fits else {}
     return {"number": event.number, "params": params, "decision": why, **fit, **others}
 
 
 def _read_told(fields: _Fields) -> Told:
     number, outcomes = fields.whole("number", least=0), _read_outcomes(fields)
-    key = fields.body.get("key")
-    if not isinstance(key, str | None):
-        raise fields.wrong("key", f"need a text, got {shown(key)}")
-    return Told(number, outcomes, fields.checked("time", time_from_iso), key)
+    return Told(number, outcomes, fields.checked("time", time_from_iso), fields.key())
 
 
 def _write_told(event: Told) -> Body:
@@ -337,6 +451,15 @@ def _write_result(event: Told | Observed) -> Body:
     return {"time": event.time and event.time.isoformat(), "outcomes": outcomes}
 
 
+def _read_rejected(fields: _Fields) -> Rejected:
+    return Rejected(fields.whole("number", least=0), fields.checked("why", checked_why))
+
+
+def _without_none(event: Event) -> Body:
+    """The fields of the event as its body, without those that are None."""
+    return {name: value for name, value in vars(event).items() if value is not None}
+
+
 class _Kind(NamedTuple):
     version: int  # the newest one
     read: Callable[[_Fields], Event]
@@ -358,6 +481,39 @@ _KINDS = {
         lambda fields: Extended(fields.whole("budget", least=1)),
         lambda event: {"budget": event.budget},
     ),
+    "baseline": _Kind(
+        1,
+        lambda fields: Based(fields.object("params")),
+        lambda event: {"params": dict(event.params)},
+    ),
+    "approved": _Kind(
+        1,
+        lambda fields: Approved(fields.whole("number", least=0), fields.why()),
+        _without_none,
+    ),
+    "rejected": _Kind(1, _read_rejected, _without_none),
+    "reconsidered": _Kind(
+        1,
+        lambda fields: Reconsidered(fields.whole("number", least=0), fields.why()),
+        _without_none,
+    ),
+    "retracted": _Kind(
+        1,
+        lambda fields: Retracted(fields.whole("number", least=0), fields.why(), fields.key()),
+        _without_none,
+    ),
+    "unobserved": _Kind(
+        1,
+        lambda fields: Unobserved(fields.whole("index", least=0), fields.why()),
+        _without_none,
+    ),
+    "archived": _Kind(1, lambda fields: Archived(), _without_none),
+    "unarchived": _Kind(1, lambda fields: Unarchived(), _without_none),
+    "renamed": _Kind(
+        1,
+        lambda fields: Renamed(fields.name("old"), fields.name("new")),
+        _without_none,
+    ),
 }
 _KIND_OF: dict[type, str] = {
     Created: "created",
@@ -366,6 +522,15 @@ _KIND_OF: dict[type, str] = {
     Observed: "observed",
     Abandoned: "abandoned",
     Extended: "extended",
+    Based: "baseline",
+    Approved: "approved",
+    Rejected: "rejected",
+    Reconsidered: "reconsidered",
+    Retracted: "retracted",
+    Unobserved: "unobserved",
+    Archived: "archived",
+    Unarchived: "unarchived",
+    Renamed: "renamed",
 }
 
 

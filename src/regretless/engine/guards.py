@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from regretless._internal.arrays import Array
 from regretless.defaults import Defaults
 from regretless.engine.events import Outcome
+from regretless.engine.records import Baseline
 from regretless.errors import StorageError
 from regretless.model import Belief, Model, Observation
 from regretless.policies import FEASIBLE, Constraint, Limit, Unknown, log_cdf
@@ -37,9 +38,8 @@ class Guards:
     @classmethod
     def empty(cls, safety: Safety, space: Space, defaults: Defaults) -> Guards:
         """The state before any result."""
-        baseline = None if safety.baseline is None else space.encode(safety.baseline)
         own = defaults._replace(fit=defaults.metrics.applied_to(defaults.fit))
-        made = cls(safety.guardrails, baseline)
+        made = cls(safety.guardrails)
         beliefs = {}
         for metric in safety.metrics:
             belief = Belief.empty(_model(metric, safety, defaults), space.columns, own)
@@ -91,10 +91,17 @@ class Guards:
             {m: b.with_posterior_of(earlier.beliefs[m]) for m, b in self.beliefs.items()}
         )
 
-    @property
-    def told(self) -> tuple[int, ...]:
-        """The number of results of each metric."""
-        return tuple(len(belief.told) for belief in self.beliefs.values())
+    def told_as(self, other: Guards) -> bool:
+        """Whether the results are those of another state."""
+        mine, theirs = self.beliefs.values(), other.beliefs.values()
+        return all(a.told is b.told for a, b in zip(mine, theirs, strict=True))
+
+    def relative_to(self, baseline: Baseline | None) -> Guards:
+        """This state with the baseline of today."""
+        x = None if baseline is None else baseline.x
+        if not self.guardrails or x is self.baseline:
+            return self
+        return replace(self, baseline=x)
 
     def _with(self, beliefs: Mapping[str, Belief]) -> Guards:
         return replace(self, beliefs={**self.beliefs, **beliefs}) if beliefs else self

@@ -17,6 +17,7 @@ import numpy as np
 
 from regretless._internal.arrays import Array
 from regretless._internal.blas import one_thread
+from regretless._internal.frames import dataframe_of
 from regretless._internal.locks import WithLock, in_turn
 from regretless._internal.shown import shown
 from regretless._internal.validate import LEAST_SCALE, is_iterable, is_one_of, whole
@@ -25,20 +26,27 @@ from regretless.design import Start, checked_design, checked_n0
 from regretless.engine import saved
 from regretless.engine.events import (
     Abandoned,
+    Approved,
     Asked,
+    Based,
     Created,
     Event,
     Extended,
     Observed,
     Outcome,
+    Reconsidered,
+    Rejected,
+    Retracted,
     Told,
+    Unobserved,
     outcomes_of,
     settings_version,
 )
 from regretless.engine.guards import Guards
+from regretless.engine.loss import LossLimit
 from regretless.engine.records import MAX_WHOLE, Records
 from regretless.engine.situation import Situation, draw
-from regretless.errors import ConfigError, RegretlessError, StorageError
+from regretless.errors import ConfigError, RegretlessError, StorageError, TrialError
 from regretless.horizon import Horizon
 from regretless.kernels import Kernel
 from regretless.model import Belief, Model, Observation, checked_model
@@ -59,6 +67,9 @@ class _Proposal(NamedTuple):
     guards: Guards
     x: Array
     decision: Decision
+
+
+_MOST_DRAWS = 1000  # until one is not near a rejected point
 
 
 class Optimizer(WithLock):
@@ -97,7 +108,7 @@ class Optimizer(WithLock):
             range, or {"by": an absolute change}.
         change_cost: what a change of the setting costs, in the units of the results.
         sparse_changes: whether to change as few parameters of the baseline as possible.
-        mode: "automatic", or "recommend" if a person approves each trial.
+        mode: "automatic", or "recommend" if a person approves each trial; see `approve`.
 
     Raises:
         ConfigError: a setting is not valid.
@@ -168,7 +179,9 @@ class Optimizer(WithLock):
         points = checked_design(space, design)
         self._start = Start(space, Horizon(budget), points, n0, self.seed, self.defaults.start)
         self._sign = 1.0 if direction == "maximize" else -1.0
-        self._records = Records(space, budget, self.policy.name)
+        self._records = Records(
+            space, budget, self.policy.name, self.safety.baseline, self.safety.mode
+        )
         self._log: list[Event] = []
         self._belief = Belief.empty(self.model, space.columns, self.defaults)
         self._guards = Guards.empty(self.safety, space, self.defaults)
@@ -225,7 +238,8 @@ class Optimizer(WithLock):
     def ask(self, n: int | None = None) -> Trial | list[Trial]:
         """Choose the next trial, or a list of `n` trials; see `AskTell.ask`.
 
-        After the budget is spent, it returns the best point, with the reason "exhausted".
+        After the budget is spent, it returns the best point, with the reason "exhausted".  With
+        `mode="recommend"` the trial is only proposed; see `approve`.
         """
         if n is not None:
             return [self.ask() for _ in range(whole("n", n, least=1))]
@@ -247,7 +261,8 @@ class Optimizer(WithLock):
     ) -> None:
         """Take the result of a trial; see `AskTell.tell`.
 
-        Telling the same value again changes nothing.  Telling another value raises TrialError.
+        Telling the same value again changes nothing.  Telling another value raises TrialError; see
+        `retract`.
         """
         outcomes = outcomes_of(value, sem, count, metrics, control)
         self._apply_any(self._records.telling(trial, outcomes, time))
@@ -287,6 +302,36 @@ class Optimizer(WithLock):
         """Set a new total budget; see `AskTell.extend`."""
         self._apply_any(self._records.extending(budget))
 
+    @in_turn
+    def set_baseline(self, params: Mapping[str, Scalar]) -> None:
+        """Declare or change the baseline; see `AskTell.set_baseline`."""
+        self._apply_any(self._records.rebasing(params))
+
+    @in_turn
+    def approve(self, trial: Trial | int, why: str | None = None) -> None:
+        """Allow a proposed trial to be tried; see `AskTell.approve`."""
+        self._apply_any(self._records.approving(trial, why))
+
+    @in_turn
+    def reject(self, trial: Trial | int, why: str) -> None:
+        """Refuse a proposed trial; see `AskTell.reject`."""
+        self._apply_any(self._records.rejecting(trial, why))
+
+    @in_turn
+    def reconsider(self, trial: Trial | int, why: str | None = None) -> None:
+        """End the reason for which a trial was rejected; see `AskTell.reconsider`."""
+        self._apply_any(self._records.reconsidering(trial, why))
+
+    @in_turn
+    def retract(self, trial: Trial | int, why: str | None = None) -> None:
+        """Take a wrong result back; see `AskTell.retract`."""
+        self._apply_any(self._records.retracting(trial, why))
+
+    @in_turn
+    def retract_observation(self, index: int, why: str | None = None) -> None:
+        """Take a wrong result from before the run back; see `AskTell.retract_observation`."""
+        self._apply_any(self._records.unobserving(index, why))
+
     # -- what is known -----------------------------------------------------------------------------
 
     @property
@@ -295,14 +340,20 @@ class Optimizer(WithLock):
         return self._sign
 
     @property
+    def baseline(self) -> dict[str, Scalar] | None:
+        """The setting that runs today, after the last `set_baseline`; None if it is not known."""
+        now = self._records.baseline
+        return None if now is None else dict(now.params)
+
+    @property
     def budget(self) -> int:
         """The total number of evaluations, after the last `extend`."""
         return self._records.budget
 
     @property
     def asked(self) -> int:
-        """The number of trials that were asked for or adopted."""
-        return len(self._records.trials)
+        """The number of trials that were asked for or adopted, without those that were rejected."""
+        return self._records.used
 
     @property
     def remaining(self) -> int:
@@ -316,8 +367,13 @@ class Optimizer(WithLock):
 
     @property
     def pending(self) -> list[Trial]:
-        """The trials that were neither told nor abandoned."""
+        """The trials that were neither told nor abandoned; see also `proposed`."""
         return [record.again() for record in list(self._records.waiting.values())]
+
+    @property
+    def proposed(self) -> list[Trial]:
+        """The trials that wait to be approved or rejected."""
+        return [record.again() for record in list(self._records.proposed.values())]
 
     @property
     def observations(self) -> int:
@@ -373,11 +429,16 @@ class Optimizer(WithLock):
 
     @in_turn
     def history(self) -> list[Row]:
-        """The prior data and the trials, in order.
-
-        `pandas.DataFrame([row.flat() for row in optimizer.history()])` is a table of them.
-        """
+        """The prior data and the trials, in order."""
         return self._records.history()
+
+    def to_dataframe(self) -> Any:
+        """The history as a pandas DataFrame: a row for each trial and each result from before.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        return dataframe_of(self.history())
 
     @in_turn
     def copy(self) -> Optimizer:
@@ -385,6 +446,32 @@ class Optimizer(WithLock):
         twin = object.__new__(type(self))
         twin.__setstate__(self.__getstate__())
         twin._records, twin._log = self._records.copy(), self._log.copy()
+        return twin
+
+    @in_turn
+    def as_of(self, trial: Trial | int) -> Optimizer:
+        """The optimiser as it was when it chose a trial, with the fit that the choice is based on.
+
+        Its `landscape` has the numbers that the policy compared then.
+
+        Raises:
+            UnknownTrialError: there is no such trial.
+
+        Example:
+            >>> import regretless as rl
+            >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=9)
+            >>> for trial in optimizer:
+            ...     optimizer.tell(trial, -((trial.params["x"] - 0.3) ** 2))
+            >>> optimizer.as_of(7).remaining
+            2
+        """
+        number = self._records.find(trial).trial.number
+        twin = type(self).from_spec(self.spec(), policy=self.policy)
+        for event in self._log:
+            if isinstance(event, Asked) and event.number == number:
+                twin._belief, twin._guards = twin._with_fits_of(event)
+                break
+            twin.apply(event)
         return twin
 
     __copy__ = copy  # not by fields: the two would share their lists
@@ -470,8 +557,9 @@ class Optimizer(WithLock):
         """
         belief, guards, x, decision = self._decide()
         fit = belief.source if decision.refitted else None
-        others = guards.fits_since(self._guards)
-        event = self._records.asking(self._records.params_at(x), decision, fit, others)
+        proposed = self.safety.mode == "recommend"
+        others, params = guards.fits_since(self._guards), self._records.params_at(x)
+        event = self._records.asking(params, decision, fit, proposed, others)
         self._proposed = (event, belief, guards)  # so that `apply` does not compute it again
         return event
 
@@ -494,17 +582,22 @@ class Optimizer(WithLock):
 
     def _on_asked(self, event: Asked) -> None:
         proposed, believed, guards = self._proposed
-        told = len(self._belief.told), self._guards.told
-        # If it is the last proposal and nothing was told since, its beliefs are known already.
-        if event != proposed or (len(believed.told), guards.told) != told:
-            believed, guards = self._belief, self._guards
-            if event.fit is not None:
-                believed = _with_fit(believed.with_fit, event.fit)
-            if event.metric_fits:
-                guards = _with_fit(guards.with_fits, event.metric_fits)
+        same = believed.told is self._belief.told and guards.told_as(self._guards)
+        # If it is the last proposal and the results are the same, its beliefs are known already.
+        if event != proposed or not same:
+            believed, guards = self._with_fits_of(event)
         self._records.fold_asked(event)
         self._belief, self._guards = believed, guards
         self._proposed = (None, believed, guards)
+
+    def _with_fits_of(self, event: Asked) -> tuple[Belief, Guards]:
+        """The beliefs, with the fits of an event."""
+        believed, guards = self._belief, self._guards
+        if event.fit is not None:
+            believed = _with_fit(believed.with_fit, event.fit)
+        if event.metric_fits:
+            guards = _with_fit(guards.with_fits, event.metric_fits)
+        return believed, guards
 
     def _on_told(self, event: Told) -> None:
         record, outcomes = self._records.fold_told(event)
@@ -514,6 +607,28 @@ class Optimizer(WithLock):
     def _on_observed(self, event: Observed) -> None:
         x, outcomes = self._records.fold_observed(event)
         self._learn(x, outcomes)
+
+    def _on_retracted(self, event: Retracted | Unobserved) -> None:
+        if isinstance(event, Retracted):
+            self._records.fold_retracted(event)
+        else:
+            self._records.fold_unobserved(event)
+        self._learn_anew(event)
+
+    def _learn_anew(self, retracted: Retracted | Unobserved) -> None:
+        """Learn the results that stand, in their order, without any fit.
+
+        The fit has seen the wrong result.  The next ask fits the model anew, and stores the fit.
+        """
+        self._belief = Belief.empty(self.model, self.space.columns, self.defaults)
+        self._guards = Guards.empty(self.safety, self.space, self.defaults)
+        for told in _standing([*self._log, retracted]):
+            if isinstance(told, Told):
+                record = self._records.trials[told.number]
+                blind = record.trial.decision.reason == "design"
+                self._learn(record.x, told.outcomes, blind)
+            else:
+                self._learn(self.space.encode(told.params), told.outcomes)
 
     def _learn(self, x: Array, outcomes: Mapping[str, Outcome], blind: bool = False) -> None:
         self._guards = self._guards.learn(x, outcomes)
@@ -543,14 +658,26 @@ class Optimizer(WithLock):
     def _decide(self) -> _Proposal:
         """The next point, and the beliefs that it follows from, with new fits if they are due."""
         rng = np.random.default_rng([self.seed, len(self._records.trials)])
-        plain = Decision("design", self.policy.name, self.remaining, len(self._records.waiting))
+        under_way = len(self._records.waiting) + len(self._records.proposed)
+        plain = Decision("design", self.policy.name, self.remaining, under_way)
+        guards = self._guards.refit_if_due().current().relative_to(self._records.baseline)
+        baseline = self._refuge(guards)
+        blind = self._is_limited and not self._belief.told  # nothing is known to be allowed
+        wanted = self.remaining and (self._records.baseline_is_new or blind)
+        if baseline is not None and wanted and not self._is_rejected(baseline):
+            why = replace(plain, reason="baseline", holds=guards.holds(baseline))
+            if self._records.trials:
+                why = replace(why, caution=guards.never_told())
+            return _Proposal(self._belief, guards, baseline, why)
         # Prior data count towards the start, but points that the user listed are all tried.
         start = self._start
-        begun = self._records.started + (0 if start.listed else len(self._records.known))
-        if self._is_limited and not start.listed:  # a trial in place of a forbidden point counts
-            # … unless it may still be allowed in time for what it tells to be of use.
-            if not (self.safety.guardrails and 2 * self.asked < self.budget):
-                begun = len(self._records.trials) + len(self._records.known)
+        begun = self._records.started - self._records.freed_of_start
+        begun += 0 if start.listed else len(self._records.known)
+        # A trial in place of a forbidden point counts.  But a point that was forbidden by a
+        # guardrail may be allowed later, in time for what it tells to be of use.
+        later = bool(self.safety.guardrails) and 2 * self.asked < self.budget
+        if self._is_limited and not start.listed and not later:
+            begun = max(begun, self._records.used)
         fitted = self._belief.fitted
         sees_noise = (
             fitted is not None and fitted.ok and fitted.hyper.lam2 >= start.rules.blind_noise
@@ -563,49 +690,91 @@ class Optimizer(WithLock):
             points = self._records.rest_of_start(start, in_order=not self._is_limited)
             if points and not self._is_limited:
                 return _Proposal(self._belief, self._guards, points[0], plain)
-        guards = self._guards.refit_if_due().current()
         # Nothing to learn from yet; or a metric has yet to be told, and there is no refuge.
         if not self._belief.told or (points and guards.unknown and guards.baseline is None):
             reason = "design" if self.remaining else "exhausted"
-            x, note = self._blind_choice(guards, points or [draw(self.space, rng)])
-            why = replace(plain, reason=reason, holds=guards.holds(x), note=note)
+            x, caution = self._blind_choice(guards, points or [self._draw(rng)])
+            why = replace(plain, reason=reason, holds=guards.holds(x), caution=caution)
             return _Proposal(self._belief, guards, x, why)
         fresh = self._belief.refit_if_due()
-        refitted = fresh.source is not self._belief.source
+        plain = replace(plain, refitted=fresh.source is not self._belief.source)
         situation = self._situation(fresh, rng, guards)
-        x, decision = situation.decide(replace(plain, refitted=refitted), points)
+        x, decision = situation.decide(plain, points)
+        if self._is_rejected(x):
+            found = situation.best_allowed(plain)
+            if found is None or self._is_rejected(found[0]):
+                raise self._nothing_left()
+            x, decision = found
         decision = replace(decision, holds=guards.holds(x))
         return _Proposal(situation.belief, guards, x, decision)
+
+    def _draw(self, rng: np.random.Generator) -> Array:
+        """A point at random that is not near a rejected one."""
+        for _ in range(_MOST_DRAWS):
+            x = draw(self.space, rng)
+            if not self._is_rejected(x):
+                return x
+        raise self._nothing_left()
+
+    def _is_rejected(self, x: Array) -> bool:
+        rejections = self._records.rejections
+        return rejections is not None and bool(rejections.near(x[None, :])[0])
+
+    def _nothing_left(self) -> TrialError:
+        numbers = ", ".join(map(str, self._records.rejected))
+        return TrialError(
+            f"every point is near one that was rejected (trials {numbers:.200}): reconsider one of"
+            " them, or adopt a point"
+        )
 
     @property
     def _is_limited(self) -> bool:
         """Whether there are limits on where a trial may go, see `_limits`."""
-        return bool(self.safety.guardrails)
+        return self.safety.loss_budget is not None or bool(self.safety.guardrails)
 
     def _limits(self, belief: Belief) -> tuple[Constraint, ...]:
         """The limits that every trial keeps to, given a belief whose posterior has all results."""
-        return ()
+        limits = (self._loss_limit(belief), self._records.rejections)
+        return tuple(limit for limit in limits if limit is not None)
+
+    def _loss_limit(self, belief: Belief) -> LossLimit | None:
+        """The loss budget, given a belief whose posterior has all results; None without one."""
+        if self.safety.loss_budget is None:
+            return None
+        assert belief.posterior is not None
+        assert belief.fitted is not None
+        points, weights = self._records.total_loss()
+        confidence = self.safety.confidence
+        return LossLimit(
+            belief.posterior,
+            belief.fitted.scaling,
+            points,
+            weights,
+            limit=self.safety.loss_budget,
+            risk_left=1.0 - confidence - self._records.risk,
+            confidence=confidence,
+            own=bool(self._records.waiting),
+        )
 
     def _blind_choice(self, guards: Guards, points: list[Array]) -> tuple[Array, str | None]:
-        """A point while no result was told, with a note: the baseline if there are guardrails,
-        unless it breaks one; otherwise the first of the points at which all hold."""
-        refuge = self._refuge(guards) if guards.guardrails else None
-        if refuge is not None:
-            return refuge, guards.never_told() if self._records.trials else None
-        return guards.best_of(
-            np.array(points)
-        ), guards.never_told() if self._records.trials else None
+        """The first of the points at which all guardrails hold, and what to say about it."""
+        return guards.best_of(np.array(points)), guards.never_told() if self.asked else None
 
     def _refuge(self, guards: Guards) -> Array | None:
         """The baseline, as the point to try if no other is allowed, unless it breaks a guardrail.
 
         As long as a metric was never told, nothing is known to be better.
         """
-        given = self.safety.baseline
-        if given is None:
+        baseline = self._records.baseline
+        if baseline is None or (guards.is_broken(baseline.x) and not guards.unknown):
             return None
-        baseline = self.space.encode(given)
-        return None if guards.is_broken(baseline) and not guards.unknown else baseline
+        return baseline.x
+
+    def _current_guards(self) -> Guards:
+        """What is known of the metrics, with all results and the baseline of today."""
+        guards = self._guards.current()
+        self._guards = self._guards.with_posteriors_of(guards)
+        return guards.relative_to(self._records.baseline)
 
     def _situation(
         self,
@@ -616,17 +785,16 @@ class Optimizer(WithLock):
         current = (belief or self._belief).current()
         if belief is None and current.source is self._belief.source:
             self._belief = current  # so that its posterior is not updated again
-        if guards is None:
-            guards = self._guards.current()
-            self._guards = self._guards.with_posteriors_of(guards)
+        guards = self._current_guards() if guards is None else guards
+        waiting, proposed = self._records.waiting, self._records.proposed
         return Situation(
             policy=self.policy,
             space=self.space,
             belief=current,
-            waiting=tuple(record.x for record in self._records.waiting.values()),
+            waiting=tuple(record.x for record in (*waiting.values(), *proposed.values())),
             horizon=self._records.horizon,
             sign=self._sign,
-            rng=rng or np.random.default_rng([self.seed, self.asked]),
+            rng=rng or np.random.default_rng([self.seed, len(self._records.trials)]),
             defaults=self.defaults,
             constraints=(*self._limits(current), *guards.constraints),
             refuge=self._refuge(guards),
@@ -639,8 +807,12 @@ class Optimizer(WithLock):
             f" told {self.observations})"
         )
 
+    def _repr_html_(self) -> str:
+        return html_of(self)
+
     def __iter__(self) -> Iterator[Trial]:
         """Ask for trials until the budget is spent; see `AskTell`."""
+        check_automatic(self.safety.mode)
         while self.remaining:
             yield self.ask()
 
@@ -655,10 +827,63 @@ def _with_fit(apply: Callable[[Any], T], fit: dict[str, Any]) -> T:
         raise StorageError(f"event 'asked': fit: {shown(error)} in {shown(fit)}") from None
 
 
+def check_automatic(mode: str) -> None:
+    """Raise ConfigError if a loop over trials would try what nobody has approved."""
+    if mode != "automatic":
+        raise ConfigError(
+            f"mode {mode!r}: a loop would try what nobody has approved; ask for trials, let"
+            " somebody approve them, and work on `pending`"
+        )
+
+
+def _standing(events: Sequence[Event]) -> Iterator[Told | Observed]:
+    """The results that were not retracted, in the order in which they were told."""
+    standing: dict[tuple[str, int], Told | Observed] = {}
+    observed = 0
+    for event in events:
+        if isinstance(event, Told):
+            standing["trial", event.number] = event
+        elif isinstance(event, Observed):
+            standing["prior", observed] = event
+            observed += 1
+        elif isinstance(event, Retracted):
+            del standing["trial", event.number]
+        elif isinstance(event, Unobserved):
+            del standing["prior", event.index]
+    return iter(standing.values())
+
+
 _FOLDS: dict[type, Callable[[Optimizer, Any], None]] = {
     Asked: Optimizer._on_asked,
     Told: Optimizer._on_told,
     Observed: Optimizer._on_observed,
     Abandoned: lambda optimizer, event: optimizer._records.fold_abandoned(event),
     Extended: lambda optimizer, event: optimizer._records.fold_extended(event),
+    Based: lambda optimizer, event: optimizer._records.fold_based(event),
+    Approved: lambda optimizer, event: optimizer._records.fold_approved(event),
+    Rejected: lambda optimizer, event: optimizer._records.fold_rejected(event),
+    Reconsidered: lambda optimizer, event: optimizer._records.fold_reconsidered(event),
+    Retracted: Optimizer._on_retracted,
+    Unobserved: Optimizer._on_retracted,
 }
+
+
+def html_of(optimizer: Optimizer, name: str = "Optimizer") -> str:
+    """How a notebook shows an optimiser: how far it is, its best point, and its last trials."""
+    from regretless._internal import html
+
+    state = {
+        "policy": optimizer.policy.name,
+        "direction": optimizer.direction,
+        "evaluations": f"{optimizer.asked} of {optimizer.budget} asked for",
+        "results": optimizer.observations,
+        "pending": len(optimizer.pending),
+    }
+    best = optimizer.best()._repr_html_() if optimizer.observations else ""
+    rows = [row for row in optimizer.history() if row.number is not None][-5:]
+    header = ["trial", *optimizer.space.names, "value", "why"]
+    last = [
+        [row.number, *row.params.values(), "" if row.value is None else row.value, row.decision]
+        for row in rows
+    ]
+    return html.table(state, name) + best + (html.grid(header, last) if last else "")

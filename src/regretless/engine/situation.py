@@ -43,7 +43,7 @@ class _Choice(NamedTuple):
     row: int | None  # its row in the posterior, if it is a sampled point
     merged: bool = False
     held_back: str | None = None  # the name of the constraint that ruled out a better-scored point
-    note: str | None = None  # why the point is tried although a constraint does not allow it
+    caution: str | None = None  # why the point is tried although a constraint does not allow it
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,10 +181,11 @@ class Situation:
                 return first, replace(plain, held_back=held_back, **self._numbers(first))
             held_back = held_back or objection
         choice = self._stay() if self.horizon.is_spent else self._search()
-        decision = self._explain(choice.x, choice.row, plain)
+        choice = self._admitted(choice)
+        decision = self._explain(choice, plain)
         held_back = held_back or choice.held_back
         return choice.x, replace(
-            decision, merged=choice.merged, held_back=held_back, note=choice.note
+            decision, merged=choice.merged, held_back=held_back, caution=choice.caution
         )
 
     def _stay(self, held_back: str | None = None) -> _Choice:
@@ -195,17 +196,28 @@ class Situation:
             return _Choice(x, row, held_back=held_back)
         where = f"no point is known to keep to the {objection}"
         if self.refuge is not None:
-            note = self.guards.never_told() or f"{where}: the baseline is tried"
+            caution = self.guards.never_told() or f"{where}: the baseline is tried"
         elif self.guards.limits:
             score = MostLikely(self.guards.limits, self.inputs.posterior)
             begin = self._begin(score.width)
             found = maximise(score, self._domain, begin, self.rng, self.defaults.search)
-            x, row, note = found.x, found.row, f"{where}: the one that most likely does is tried"
+            x, row, caution = found.x, found.row, f"{where}: the one that most likely does is tried"
         else:
-            note = f"{where}: the best one so far is tried"
+            caution = f"{where}: the best one so far is tried"
         if held_back is None and not self.horizon.is_spent:
             held_back = objection
-        return _Choice(x, row, held_back=held_back, note=note)
+        return _Choice(x, row, held_back=held_back, caution=caution)
+
+    def _admitted(self, choice: _Choice) -> _Choice:
+        """The choice, or the refuge if a constraint does not admit it after all."""
+        refused = self._refusal(choice.x)
+        if refused is None or self.refuge is None:
+            return choice
+        return _Choice(*self.inputs.incumbent_at(self.refuge), held_back=refused)
+
+    def _refusal(self, x: Array) -> str | None:
+        """The name of a constraint that does not admit the point x; None if all do."""
+        return next((each.name for each in self.constraints if not each.admits(x)), None)
 
     def objection(self, x: Array) -> str | None:
         """The name of a constraint that the point x does not keep to; None if it keeps to all."""
@@ -213,7 +225,7 @@ class Situation:
             return None
         slacks = _slacks(self.constraints, self.inputs.posterior, x[None, :])[:, 0]
         worst = int(np.argmin(slacks))
-        return None if slacks[worst] >= FEASIBLE else self.constraints[worst].name
+        return self._refusal(x) if slacks[worst] >= FEASIBLE else self.constraints[worst].name
 
     def _numbers(self, x: Array) -> dict[str, Any]:
         """What the constraints say about the chosen point."""
@@ -264,11 +276,26 @@ class Situation:
         better = gates[best] >= FEASIBLE and not scores[best] <= value
         return self.objection(begin.predicted.x[best]) if better else None
 
-    def _explain(self, x: Array, row: int | None, plain: Decision) -> Decision:
+    def best_allowed(self, plain: Decision) -> tuple[Array, Decision] | None:
+        """The point with the best posterior mean of all that keep to the constraints, if any does.
+
+        It is for a decision that the constraints do not allow.
+        """
+        score = upper_score(self.inputs.posterior, 0.0).within(*self.constraints)
+        begin = self._begin(score.width)
+        found = maximise(score, self._domain, begin, self.rng, self.defaults.search)
+        return (
+            (found.x, self._explain(_Choice(found.x, found.row), plain)) if found.feasible else None
+        )
+
+    def _explain(self, choice: _Choice, plain: Decision) -> Decision:
+        x, row = choice.x, choice.row
         seen = self.landscape(x[None, :])
         z, posterior = float(seen.z[0]), self.inputs.posterior
         horizon = self.policy.horizon(self.inputs)
         reason = "resample" if row is not None else "exploit" if z >= 0 else "explore"
+        if choice.held_back is not None and self.refuge is not None and (x == self.refuge).all():
+            reason = "baseline"
         return replace(
             plain,
             reason="exhausted" if self.horizon.is_spent else reason,

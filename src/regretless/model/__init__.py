@@ -5,9 +5,10 @@ from regretless.model.data import Data
 from regretless.model.factor import Factor, NotPositiveDefinite
 from regretless.model.gp import GP
 from regretless.model.hyper import Hyper
-from regretless.model.mixture import Mixture
+from regretless.model.mixture import MixedCovariance, Mixture
 from regretless.model.model import Model, checked_model
-from regretless.model.posterior import Posterior, SamplePath, Shared
+from regretless.model.posterior import Posterior, SamplePath, Shared, moments_at
+from regretless.model.priors import priors_of
 from regretless.model.scaling import Scaling
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Fitted",
     "History",
     "Hyper",
+    "MixedCovariance",
     "Mixture",
     "Model",
     "NotPositiveDefinite",
@@ -27,4 +29,6 @@ __all__ = [
     "Scaling",
     "Shared",
     "checked_model",
+    "moments_at",
+    "priors_of",
 ]

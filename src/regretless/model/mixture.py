@@ -22,7 +22,7 @@ from numpy.random import Generator
 
 from regretless._internal.arrays import Array
 from regretless.kernels import Pullback
-from regretless.model.posterior import Posterior, SamplePath, Shared
+from regretless.model.posterior import Posterior, SamplePath, Shared, moments_at
 
 _TINY = 1e-14  # smallest posterior variance, in units of omega^2
 _NO_WEIGHT = 1e-7  # parts with a smaller weight are left out of gradients
@@ -161,8 +161,8 @@ class Mixture:
         mu = np.array([part.predict(x)[0] for part in self.parts])
         return np.asarray(mu - self.weights @ mu)
 
-    def shared(self, point: Array) -> MixedCovariance:
-        return MixedCovariance(self, point)
+    def shared(self, point: Array, weights: Array | None = None) -> MixedCovariance:
+        return MixedCovariance(self, point, weights)
 
     def sample_path(self, rng: Generator, features: int = 1024, scale: float = 1.0) -> SamplePath:
         """A function drawn from one of the parts, which is drawn by the weights."""
@@ -183,45 +183,63 @@ def _log_density(
 
 @dataclass(frozen=True, eq=False)
 class MixedCovariance:
-    """The covariance of f with f at one point, under a mixture; in units of its omega^2."""
+    """The covariance of f with f at one point, or with a weighted sum of f at several points.
+
+    It is that of a mixture, in units of its omega^2.
+    """
 
     mixture: Mixture
     point: Array
+    weights: Array | None = None
 
     @cached_property
     def _each(self) -> list[tuple[float, float, Posterior]]:
         """For each part: the share of its covariance, and the weight of its mean."""
         mixture = self.mixture
         covariances = mixture.weights * mixture._omega2s / mixture.omega2
-        means = mixture.weights * mixture._apart(self.point[None, :])[:, 0] / mixture.omega2
+        means = mixture.weights * self._apart / mixture.omega2
         return list(zip(covariances.tolist(), means.tolist(), mixture.parts, strict=True))
 
     @cached_property
-    def _shared(self) -> list[Shared]:
-        return [part.shared(self.point) for part in self.mixture.parts]
+    def _apart(self) -> Array:
+        """For each part, how far its mean of the sum is from that of the mixture."""
+        if self.weights is None:
+            return self.mixture._apart(self.point[None, :])[:, 0]
+        parts = self.mixture.parts
+        means = np.array([moments_at(part, self.point)[0] @ self.weights for part in parts])
+        return np.asarray(means - self.mixture.weights @ means)
+
+    @cached_property
+    def of_parts(self) -> list[Shared]:
+        """The covariance under each part of the mixture."""
+        return [part.shared(self.point, self.weights) for part in self.mixture.parts]
 
     @cached_property
     def at_data(self) -> Array:
         # The means' weights sum to 0, so the mixture's own mean need not be subtracted.
         total = np.zeros(len(self.mixture.points))
-        for (share, lean, part), shared in zip(self._each, self._shared, strict=True):
+        for (share, lean, part), shared in zip(self._each, self.of_parts, strict=True):
             total += share * shared.at_data + lean * part.at_data[0]
         return total
 
     @cached_property
     def variance(self) -> float:
-        return float(self.mixture.predict(self.point[None, :])[1][0] ** 2)
+        if self.weights is None:
+            return float(self.mixture.predict(self.point[None, :])[1][0] ** 2)
+        mixture, own = self.mixture, np.array([shared.variance for shared in self.of_parts])
+        total = mixture.weights @ (mixture._omega2s * own + self._apart**2)
+        return float(total) / mixture.omega2
 
     def __call__(self, x: Array) -> Array:
         total = np.zeros(len(x))
-        for (share, lean, part), shared in zip(self._each, self._shared, strict=True):
+        for (share, lean, part), shared in zip(self._each, self.of_parts, strict=True):
             total += share * shared(x) + lean * part.predict(x)[0]
         return total
 
     def with_gradient(self, x: Array) -> tuple[Array, Pullback]:
         total = np.zeros(len(x))
         pulls: list[tuple[float, float, Pullback, Callable[[Array, Array], Array]]] = []
-        for (share, lean, part), shared in zip(self._each, self._shared, strict=True):
+        for (share, lean, part), shared in zip(self._each, self.of_parts, strict=True):
             covariance, pull = shared.with_gradient(x)
             mu, _, gradient = part.predict_vjp(x)
             total += share * covariance + lean * mu

@@ -101,6 +101,11 @@ class Scaling:
         """The numbers as JSON.  Infinite ones are left out, because JSON has no infinity."""
         return {name: value for name, value in vars(self).items() if isfinite(value)}
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether no outcome is replaced by its logarithm."""
+        return not isfinite(self.knee)
+
     def bend(self, y: npt.ArrayLike) -> Array:
         """The outcomes, with those below the knee replaced by their logarithm."""
         y = np.asarray(y, dtype=float)

@@ -111,12 +111,13 @@ class PolicyInput:
         if self._permitted is not None:
             allowed = self._permitted[: self.rows]
             if not allowed.any() and self.refuge is not None:
-                return self._incumbent_at(self.refuge)
+                return self.incumbent_at(self.refuge)
             mu = np.where(allowed, mu, -np.inf) if allowed.any() else mu
         row = int(np.argmax(mu))
-        return self._incumbent_at(points[row]) if self.fixed else Incumbent(points[row], row)
+        return self.incumbent_at(points[row]) if self.fixed else Incumbent(points[row], row)
 
-    def _incumbent_at(self, x: Array) -> Incumbent:
+    def incumbent_at(self, x: Array) -> Incumbent:
+        """The point x as an incumbent."""
         same = np.flatnonzero((self.posterior.points == x).all(axis=1))
         return Incumbent(x, int(same[0]) if len(same) else None)
 

@@ -129,6 +129,10 @@ class Constraint(ABC):
         """Both at once, for a constraint whose two answers have work in common."""
         return self.slack(at), self.slopes(at)
 
+    def admits(self, x: Array) -> bool:
+        """A last check of the chosen point x, where the slack is only an approximation."""
+        return True
+
     def numbers(self, x: Array) -> dict[str, Any]:
         """Attributes of a `Decision` that say how the chosen point x keeps to the constraint."""
         return {}

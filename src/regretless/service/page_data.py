@@ -20,7 +20,7 @@ from regretless._internal.plain import json_number, json_numbers
 from regretless._internal.validate import MAX_SAFE
 from regretless.engine import Optimizer, Situation
 from regretless.ledger import Ledger
-from regretless.results import Best, Row
+from regretless.results import Best, Row, Trial
 from regretless.space import Parameter, Scalar
 from regretless.studies import Snapshot, counts
 
@@ -57,17 +57,20 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
         "time": snapshot.time.isoformat(),
         "direction": optimizer.direction,
         "policy": optimizer.policy.name,
+        "mode": optimizer.safety.mode,
+        "archived": snapshot.archived,
         "space": optimizer.space.to_json(),
         "counts": counts(optimizer),
         "best": view and _best(view.best),
         "noise_sd": view and view.noise_sd,
         "worth_exploring": view and view.worth_exploring(),
-        "pending": _pending(snapshot),
+        "pending": _under_way(snapshot, optimizer.pending),
+        "proposed": _under_way(snapshot, optimizer.proposed),
         "decisions": _decisions(rows),
         "running": view and _running(Ledger.from_rows(optimizer, rows)),
         "calibration": _calibration(rows),
         "slices": view.slices() if view else [],
-        "trials": [_trial(row) for row in rows[-TABLE_ROWS:]],
+        "trials": [_trial(i, row) for i, row in list(enumerate(rows))[-TABLE_ROWS:]],
     }
 
 
@@ -77,15 +80,17 @@ def _best(best: Best) -> dict[str, Any]:
     return {"params": _exact(best.params), "count": best.count, **numbers}
 
 
-def _pending(snapshot: Snapshot) -> list[dict[str, Any]]:
+def _under_way(snapshot: Snapshot, trials: Sequence[Trial]) -> list[dict[str, Any]]:
+    records = snapshot.optimizer._records.trials  # a history would copy every row
     return [
         {
             "number": trial.number,
             "params": _exact(trial.params),
             "asked_at": snapshot.asked_at[trial.number].isoformat(),
             "sentence": str(trial.decision),
+            "note": records[trial.number].note,
         }
-        for trial in snapshot.optimizer.pending
+        for trial in trials
     ]
 
 
@@ -107,9 +112,10 @@ def _running(ledger: Ledger) -> dict[str, Any]:
     return {"number": data["number"], "value": data["value"], **(data["estimates"] or {})}
 
 
-def _trial(row: Row) -> dict[str, Any]:
+def _trial(index: int, row: Row) -> dict[str, Any]:
     return {
         "number": row.number,  # None for prior data
+        "prior": index if row.number is None else None,  # prior data come first
         "status": row.status,
         "params": _exact(row.params),
         "value": row.value,
@@ -117,6 +123,7 @@ def _trial(row: Row) -> dict[str, Any]:
         "count": row.count,
         "reason": row.decision and row.decision.reason,
         "sentence": str(row.decision or ""),
+        "note": row.note,
     }
 
 

@@ -23,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from regretless._internal.validate import MAX_NAME, MAX_SAFE, fits_a_path, time_from_iso
+from regretless._internal.validate import MAX_NAME, MAX_SAFE, MAX_WHY, fits_a_path, time_from_iso
 from regretless.ledger import Ledger
 from regretless.policies import POLICIES
 from regretless.results import Best, Row, Trial
@@ -72,6 +72,8 @@ Key = Annotated[
         description="your own; repeated with the same key, a request has no further effect",
     ),
 ]
+Index = Annotated[int, Path(ge=0, le=MAX_INT32, description="of the result: 0, 1, 2, …")]
+Archived = Annotated[bool, Query(description="whether to list archived studies, too")]
 AfterTrial = Annotated[int, Query(ge=-1, le=MAX_INT32, description="only later trials")]
 After = Annotated[int, Query(ge=0, le=MAX_INT32, description="only what comes after this one")]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="at most so many")]
@@ -231,6 +233,25 @@ class Abandon(_Request):
     params: AskedParams = None
 
 
+class Reason(_Request):
+    why: Annotated[
+        StrictStr | None, Field(max_length=2 * MAX_WHY, description="for others to read")
+    ] = None
+
+
+class Said(Reason):
+    params: AskedParams = None
+
+
+class Rejection(_Request):
+    why: Annotated[StrictStr, Field(max_length=2 * MAX_WHY, description="the reason")]
+    params: AskedParams = None
+
+
+class NewNameOf(_Request):
+    name: NewName
+
+
 # --- answers --------------------------------------------------------------------------------------
 
 
@@ -238,6 +259,7 @@ class TrialOut(BaseModel):
     number: int
     params: dict[str, Any]
     decision: Annotated[dict[str, Any], Field(description="`sentence`, and the numbers behind it")]
+    proposed: Annotated[bool, Field(description="whether somebody has to approve it first")]
 
     @classmethod
     def of(cls, trial: Trial) -> Self:
@@ -248,7 +270,16 @@ class RowOut(BaseModel):
     """A trial, or a result that was known before (its number is null)."""
 
     number: int | None
-    status: Literal["pending", "told", "abandoned", "observed"]
+    status: Literal[
+        "proposed",
+        "rejected",
+        "reconsidered",
+        "pending",
+        "told",
+        "abandoned",
+        "observed",
+        "retracted",
+    ]
     params: dict[str, Any]
     value: float | None
     sem: float | None
@@ -258,6 +289,7 @@ class RowOut(BaseModel):
     decision: dict[str, Any] | None
     metrics: dict[str, float]
     control: float | None
+    note: Annotated[str | None, Field(description="what somebody said about it last")]
 
     @classmethod
     def of(cls, row: Row, view: Snapshot) -> Self:
@@ -298,6 +330,11 @@ class Summary(BaseModel):
     pending: int | None = None
     abandoned: int | None = None
     observed: int | None = None
+    proposed: int | None = None
+    rejected: int | None = None
+    retracted: Annotated[int | None, Field(description="results that were known before")] = None
+    archived: bool = False
+    mode: str | None = None
     best: BestOut | None = None
 
     @classmethod
@@ -311,27 +348,37 @@ class Summary(BaseModel):
             direction=optimizer.direction,
             policy=optimizer.policy.name,
             **counts(optimizer),
+            archived=view.archived,
+            mode=optimizer.safety.mode,
             best=best,
         )
 
     @classmethod
     def unreadable(cls, info: StudyInfo, error: str) -> Self:
-        return cls(name=info.name, updated=info.last, seq=info.events, error=error)
+        return cls(
+            name=info.name,
+            updated=info.last,
+            seq=info.events,
+            error=error,
+            archived=info.archived,
+        )
 
 
 class Detail(Summary):
     settings: dict[str, Any]
     lost: Annotated[float | None, Field(description="by all trials, against the best point")]
     waiting: Annotated[dict[int, datetime], Field(description="pending trials: when asked")]
+    proposals: Annotated[dict[int, datetime], Field(description="proposed trials: when asked")]
 
     @classmethod
     def of(cls, view: Snapshot) -> Self:
-        pending = view.optimizer.pending
+        pending, proposed = view.optimizer.pending, view.optimizer.proposed
         return cls(
             **Summary.of(view).model_dump(),
             settings=view.optimizer.spec(),
             lost=Ledger.from_rows(view.optimizer, view.optimizer.history()).lost(),
             waiting={trial.number: view.asked_at[trial.number] for trial in pending},
+            proposals={trial.number: view.asked_at[trial.number] for trial in proposed},
         )
 
 
@@ -341,10 +388,14 @@ class EventOut(BaseModel):
     kind: str
     version: Annotated[int, Field(description="of the body")]
     body: dict[str, Any]
+    actor: Annotated[str | None, Field(description="the name of the token that wrote it")] = None
 
     @classmethod
     def of(cls, stored: StoredEvent) -> Self:
-        return cls(**{name: getattr(stored, name) for name in cls.model_fields})
+        found = {name: getattr(stored, name) for name in cls.model_fields}
+        if stored.actor is None:  # left out, because older clients do not know the field
+            del found["actor"]
+        return cls(**found)
 
 
 class Abandoned(BaseModel):

@@ -7,10 +7,12 @@ import {
   api,
   card,
   h,
+  inAddress,
   interval,
   number,
   percent,
   plural,
+  question,
   rounded,
   scalar,
   typed,
@@ -32,6 +34,7 @@ export function studyView(name, refresh, announce) {
     incumbent(),
     state(name, refresh),
     pending(name, refresh),
+    proposals(name, refresh),
     ribbon(),
     reward(name),
     regret(name),
@@ -39,7 +42,8 @@ export function studyView(name, refresh, announce) {
     gate(),
     slices(),
     calibration(),
-    trials(),
+    trials(name, refresh),
+    management(name, refresh),
   ];
   const subtitle = h("p", { class: "subtitle" });
   const grid = h(
@@ -52,9 +56,11 @@ export function studyView(name, refresh, announce) {
   let shown = null;
   const tick = () => {
     if (!shown) return;
-    const { direction, policy, counts, time } = shown;
+    const { direction, policy, mode, archived, counts, time } = shown;
     const prior = counts.observed ? ` · ${plural(counts.observed, "result")} known before` : "";
-    subtitle.textContent = `${direction} · policy ${policy}${prior} · last event ${age(time)} ago`;
+    const how = mode === "recommend" ? " · trials need approval" : "";
+    const where = archived ? " · archived" : "";
+    subtitle.textContent = `${direction} · policy ${policy}${how}${prior}${where} · last event ${age(time)} ago`;
     for (const section of sections) section.tick?.();
   };
   const update = (data) => {
@@ -148,7 +154,9 @@ function state(name, refresh) {
     h("div", { class: "actions" }, ask, extend),
     doing.problem,
   );
-  const update = ({ counts, noise_sd, worth_exploring, calibration }) => {
+  const update = ({ counts, noise_sd, worth_exploring, calibration, mode, archived }) => {
+    ask.textContent = mode === "recommend" ? "Ask for a proposal" : "Ask for a trial";
+    ask.disabled = archived;
     bar.max = Math.max(counts.budget, counts.asked);
     bar.value = counts.asked;
     words.textContent = `${counts.remaining.toLocaleString("en")} of ${counts.budget.toLocaleString("en")} evaluations left`;
@@ -156,6 +164,12 @@ function state(name, refresh) {
       ["Told", counts.told],
       ["Pending", counts.pending],
       ["Abandoned", counts.abandoned],
+      ...(mode === "recommend"
+        ? [
+            ["Waiting for approval", counts.proposed],
+            ["Rejected", counts.rejected],
+          ]
+        : []),
       ["Noise sd of a result", number(noise_sd, 3)],
       ["Of the space still worth exploring", percent(worth_exploring)],
       ["Results inside their 95 % prediction", percent(calibration.inside)],
@@ -192,22 +206,40 @@ function verbs(refresh) {
 // -- pending trials -------------------------------------------------------------------------------
 
 function pending(name, refresh) {
+  const doing = verbs(refresh);
+  const make = (trial) => waiting(name, trial, doing);
+  return underWay("Pending trials", "third", doing, make, (data) => data.pending);
+}
+
+// Trials that wait for approval. The card is only there where trials need it.
+function proposals(name, refresh) {
+  const doing = verbs(refresh);
+  const make = (trial) => proposal(name, trial, doing, refresh);
+  const listed = underWay("Proposals", "wide", doing, make, (data) => data.proposed);
+  const update = (data) => {
+    listed.element.hidden = data.mode !== "recommend";
+    listed.update(data);
+  };
+  return { ...listed, update };
+}
+
+// A card with an item for each trial, which stays as it is while the trial is there.
+function underWay(title, size, doing, make, wanted) {
   const none = h("p", { class: "note" }, "None.");
   const items = h("ul", { class: "waiting" });
-  const doing = verbs(refresh);
-  const element = card("Pending trials", "third", none, items, doing.problem);
+  const element = card(title, size, none, items, doing.problem);
   const shown = new Map();
   const update = (data) => {
-    const there = new Set(data.pending.map((trial) => trial.number));
+    const there = new Set(wanted(data).map((trial) => trial.number));
     for (const [number, item] of shown) {
       if (there.has(number)) continue;
       if (item.element.contains(document.activeElement)) element.querySelector("h2").focus();
       item.element.remove();
       shown.delete(number);
     }
-    for (const trial of data.pending) {
+    for (const trial of wanted(data)) {
       if (shown.has(trial.number)) continue;
-      shown.set(trial.number, waiting(name, trial, doing));
+      shown.set(trial.number, make(trial));
       items.append(shown.get(trial.number).element);
     }
     none.hidden = shown.size > 0;
@@ -216,8 +248,56 @@ function pending(name, refresh) {
   return { element, update, tick: () => shown.forEach((item) => item.tick()) };
 }
 
-function waiting(name, trial, doing) {
+// What a trial is: its number, its age, its parameters and why they were chosen.
+function about(trial) {
   const since = h("time", { datetime: trial.asked_at, title: trial.asked_at });
+  const lines = [
+    h(
+      "p",
+      {},
+      h("strong", {}, `Trial ${trial.number}`),
+      " asked ",
+      since,
+      " ago: ",
+      inWords(trial.params, String), // somebody is to try these very values
+    ),
+    trial.note && h("p", { class: "note remark" }, trial.note),
+    h("p", { class: "note" }, trial.sentence),
+  ];
+  return { lines, tick: () => (since.textContent = age(trial.asked_at)) };
+}
+
+function proposal(name, trial, doing, refresh) {
+  const { lines, tick } = about(trial);
+  const reject = () =>
+    question({
+      title: `Reject trial ${trial.number}?`,
+      text: "Neither this point nor one near it is proposed while the reason stands. It uses no budget.",
+      field: "Reason",
+      needed: true,
+      yes: "Reject",
+      run: async (why) => (await api.reject(name, trial.number, why), refresh()),
+    });
+  const button = (text, label, options) =>
+    h("button", { type: "button", "aria-label": `${label} trial ${trial.number}`, ...options }, text);
+  const element = h(
+    "li",
+    {},
+    lines,
+    h(
+      "div",
+      { class: "inline" },
+      button("Approve", "Approve", {
+        onclick: () => doing.run(() => api.approve(name, trial.number)),
+      }),
+      button("Reject…", "Reject", { class: "quiet", onclick: reject }),
+    ),
+  );
+  return { element, tick };
+}
+
+function waiting(name, trial, doing) {
+  const { lines, tick } = about(trial);
   const value = h("input", {
     id: `tell-${trial.number}`,
     inputmode: "decimal",
@@ -235,16 +315,7 @@ function waiting(name, trial, doing) {
   const element = h(
     "li",
     {},
-    h(
-      "p",
-      {},
-      h("strong", {}, `Trial ${trial.number}`),
-      " asked ",
-      since,
-      " ago: ",
-      inWords(trial.params, String), // somebody is to try these very values
-    ),
-    h("p", { class: "note" }, trial.sentence),
+    lines,
     h(
       "form",
       { class: "inline", onsubmit: doing.submit(async () => tell()) },
@@ -267,7 +338,7 @@ function waiting(name, trial, doing) {
       ),
     ),
   );
-  return { element, tick: () => (since.textContent = age(trial.asked_at)) };
+  return { element, tick };
 }
 
 // -- the ribbon -----------------------------------------------------------------------------------
@@ -296,7 +367,9 @@ function ribbon() {
       decisions.reason.filter((r) => r === reason).length,
     ]);
     const seen = counts.filter(([, count]) => count > 0);
-    const waiting = decisions.status.filter((status) => status === "pending").length;
+    const open = (wanted) => decisions.status.filter((status) => status === wanted).length;
+    const others = { pending: "still pending", proposed: "to approve", rejected: "rejected" };
+    const waiting = Object.keys(others).filter((status) => open(status) > 0);
     const described = seen.map(([reason, count]) => `${count} ${reason}`).join(", ");
     cells.setAttribute(
       "aria-label",
@@ -311,16 +384,14 @@ function ribbon() {
           `${reason} ${count}`,
         ),
       ),
-      ...(waiting
-        ? [
-            h(
-              "span",
-              { class: "entry" },
-              h("span", { class: "cell pending", "aria-hidden": "true" }),
-              `still pending ${waiting}`,
-            ),
-          ]
-        : []),
+      ...waiting.map((status) =>
+        h(
+          "span",
+          { class: "entry" },
+          h("span", { class: `cell ${status}`, "aria-hidden": "true" }),
+          `${others[status]} ${open(status)}`,
+        ),
+      ),
     );
   };
   return { element, update };
@@ -328,8 +399,8 @@ function ribbon() {
 
 // -- the table ------------------------------------------------------------------------------------
 
-function trials() {
-  const heads = ["Trial", "Result", "Parameters", "Why"];
+function trials(name, refresh) {
+  const heads = ["Trial", "Result", "Parameters", "Why", "Change"];
   const head = h(
     "tr",
     { role: "row" },
@@ -353,8 +424,9 @@ function trials() {
     element.hidden = data.trials.length === 0;
     const newest = [...data.trials].reverse();
     const rows = all ? newest : newest.slice(0, FIRST_ROWS);
-    const missing = data.counts.asked + data.counts.observed - data.trials.length;
-    body.replaceChildren(...rows.map(trialRow));
+    const { asked, rejected, observed, retracted } = data.counts;
+    const missing = asked + rejected + observed + retracted - data.trials.length;
+    body.replaceChildren(...rows.map((trial) => trialRow(trial, changeOf(name, trial, refresh))));
     const earlier = missing
       ? ` (the ${missing} before them are in the API: /api/studies/…/trials)`
       : "";
@@ -365,7 +437,49 @@ function trials() {
   return { element, update };
 }
 
-function trialRow(trial) {
+// The button by which a person takes back what was told or decided, if that can be done.
+function changeOf(name, trial, refresh) {
+  const which = trial.number === null ? `prior result ${trial.prior}` : `trial ${trial.number}`;
+  const button = (text, options) =>
+    h(
+      "button",
+      {
+        type: "button",
+        class: "quiet small",
+        "aria-label": `${text.replace("…", "")} ${which}`,
+        onclick: () => question({ field: "Reason (if you like)", ...options }),
+      },
+      text,
+    );
+  const done = (verb) => async (why) => (await verb(why), refresh());
+  if (trial.status === "told") {
+    return button("Retract…", {
+      title: `Retract the result of ${which}?`,
+      text: `The result ${number(trial.value, 5)} no longer counts, and the trial is pending again. The log keeps both.`,
+      yes: "Retract",
+      run: done((why) => api.retract(name, trial.number, why)),
+    });
+  }
+  if (trial.status === "observed") {
+    return button("Retract…", {
+      title: `Retract ${which}?`,
+      text: `The result ${number(trial.value, 5)} no longer counts. The log keeps it.`,
+      yes: "Retract",
+      run: done((why) => api.retractPrior(name, trial.prior, why)),
+    });
+  }
+  if (trial.status === "rejected") {
+    return button("Reconsider…", {
+      title: `Reconsider ${which}?`,
+      text: `Its reason no longer stands: “${trial.note}”. Its point and those near it may be proposed again.`,
+      yes: "Reconsider",
+      run: done((why) => api.reconsider(name, trial.number, why)),
+    });
+  }
+  return null;
+}
+
+function trialRow(trial, change) {
   const cell = (label, ...content) => h("td", { role: "cell", "data-label": label }, ...content);
   const sem = trial.sem === null ? "" : ` ± ${number(trial.sem, 2)}`;
   const count = trial.count > 1 ? ` (mean of ${trial.count})` : "";
@@ -380,10 +494,68 @@ function trialRow(trial) {
       "th",
       { scope: "row", role: "rowheader", "data-label": "Trial" },
       mark,
-      trial.number === null ? "prior" : String(trial.number),
+      trial.number === null ? `prior ${trial.prior}` : String(trial.number),
     ),
     cell("Result", result),
     cell("Parameters", inWords(trial.params)),
-    cell("Why", trial.sentence || "known before the study"),
+    cell(
+      "Why",
+      trial.note && h("span", { class: "remark" }, trial.note),
+      h("span", {}, trial.sentence || "known before the study"),
+    ),
+    cell("Change", change),
   );
+}
+
+// -- the study itself -----------------------------------------------------------------------------
+
+function management(name, refresh) {
+  const rename = h(
+    "button",
+    {
+      type: "button",
+      class: "quiet",
+      onclick: () =>
+        question({
+          title: "Rename the study?",
+          text: "Programs that use the old name get an error with the new one. All events stay.",
+          field: "New name",
+          needed: true,
+          value: name,
+          yes: "Rename",
+          run: async (next) => {
+            await api.rename(name, next);
+            location.hash = `#/studies/${inAddress(next)}`;
+          },
+        }),
+    },
+    "Rename…",
+  );
+  const archive = h("button", { type: "button", class: "quiet" });
+  const note = h("p", { class: "note" });
+  const element = card(
+    "This study",
+    "wide",
+    note,
+    h("div", { class: "actions" }, rename, archive),
+  );
+  let archived = false;
+  archive.addEventListener("click", () =>
+    question({
+      title: archived ? "Go on with the study?" : "Archive the study?",
+      text: archived
+        ? "It is in the list again, and there may be new trials."
+        : "The list leaves it out, and there are no new trials. Results of trials under way may still be told.",
+      yes: archived ? "Unarchive" : "Archive",
+      run: async () => (await (archived ? api.unarchive(name) : api.archive(name)), refresh()),
+    }),
+  );
+  const update = (data) => {
+    archived = data.archived;
+    archive.textContent = archived ? "Unarchive…" : "Archive…";
+    note.textContent = archived
+      ? "It is archived: there are no new trials, and the list of studies leaves it out."
+      : "Nothing is ever erased: every change below is a line of the log.";
+  };
+  return { element, update };
 }

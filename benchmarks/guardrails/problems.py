@@ -87,7 +87,7 @@ def _drawn(family: str, rng: np.random.Generator) -> Problem | None:
     allowed = np.all([g(x) <= level for g, level in zip(raw, levels, strict=True)], axis=0)
     value = f(x)
     free = int(np.argmax(value))
-    if bool(allowed[free]) != (family == "inactive") or not 0.1 <= allowed.mean():
+    if bool(allowed[free]) != (family == "inactive") or allowed.mean() < 0.1:
         return None
     places = clear if family != "broken baseline" else _broken(raw[0](x) - levels[0])
     usual = (value <= np.quantile(value, 0.6)) & (value >= np.quantile(value, 0.1))

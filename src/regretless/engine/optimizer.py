@@ -69,6 +69,7 @@ class _Proposal(NamedTuple):
     decision: Decision
 
 
+_BLIND_DRAWS = 64  # from which the first is taken at which all guardrails hold
 _MOST_DRAWS = 1000  # until one is not near a rejected point
 
 
@@ -693,7 +694,10 @@ class Optimizer(WithLock):
         # Nothing to learn from yet; or a metric has yet to be told, and there is no refuge.
         if not self._belief.told or (points and guards.unknown and guards.baseline is None):
             reason = "design" if self.remaining else "exhausted"
-            x, caution = self._blind_choice(guards, points or [self._draw(rng)])
+            draws = _BLIND_DRAWS if guards.limits else 1
+            x, caution = self._blind_choice(
+                guards, points or [self._draw(rng) for _ in range(draws)]
+            )
             why = replace(plain, reason=reason, holds=guards.holds(x), caution=caution)
             return _Proposal(self._belief, guards, x, why)
         fresh = self._belief.refit_if_due()

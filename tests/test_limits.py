@@ -113,7 +113,8 @@ def test_points_of_the_start_are_taken_if_they_are_allowed() -> None:
     assert trials[0].params == start[0]
     assert start[1] not in [trial.params for trial in trials]
     assert trials[1].decision.held_back == "left"
-    assert trials[1].decision.reason != "design"
+    assert trials[1].params == start[2]
+    assert trials[2].decision.reason != "design"
 
 
 def test_a_limit_that_never_binds_changes_nothing() -> None:

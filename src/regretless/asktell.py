@@ -55,7 +55,7 @@ class AskTell(Protocol):
     def tell(
         self,
         trial: Trial | int,
-        value: float,
+        value: float | None,
         *,
         sem: float | None = None,
         count: float = 1,
@@ -70,7 +70,7 @@ class AskTell(Protocol):
 
         Args:
             trial: the trial, or its number.
-            value: the result.
+            value: the result; None if the trial failed, so that only its metrics are known.
             sem: the standard error of the value, if known.
             count: how many evaluations the value is the mean of.
             time: when the value was measured, with a time zone.
@@ -80,7 +80,8 @@ class AskTell(Protocol):
                 number, or a number and its standard error.
 
         Raises:
-            ConfigError: `metrics` or `control` has the wrong shape.
+            ConfigError: `metrics` or `control` has the wrong shape, or there is no value and no
+                metric.
             DataError: the value, `sem`, `count`, `time`, a metric or the control is not valid.
             TrialError: the trial was told another value before, or nobody has approved it.
             UnknownTrialError: there is no such trial.
@@ -90,7 +91,7 @@ class AskTell(Protocol):
     def observe(
         self,
         params: Mapping[str, Scalar],
-        value: float,
+        value: float | None,
         *,
         sem: float | None = None,
         count: float = 1,
@@ -101,14 +102,14 @@ class AskTell(Protocol):
 
         Args:
             params: a value for each parameter.
-            value: the result.
+            value: the result; None if only metrics are known.
             sem: the standard error of the value, if known.
             count: how many evaluations the value is the mean of.
             time: when the value was measured, with a time zone.
             metrics: what else was measured, by name; see `tell`.
 
         Raises:
-            ConfigError: `metrics` has the wrong shape.
+            ConfigError: `metrics` has the wrong shape, or there is no value and no metric.
             DataError: the value, `sem`, `count`, `time` or a metric is not valid.
             SpaceError: the parameters are not in the space.
         """

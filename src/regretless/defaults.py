@@ -214,6 +214,19 @@ class LossRules(NamedTuple):
     model: ModelRules = ModelRules(method="ensemble", noise_prior=(log(0.08), 1.75))
 
 
+class MetricRules(NamedTuple):
+    """The models of metrics that have a guardrail."""
+
+    method: Method = "map"
+    # A fit is due when the points have grown by a tenth beyond so many, not at each new point.
+    free_points: int = 10
+    widening: float = 0.5  # see `FitRules`: 2 is so wide that trials hardly leave the baseline
+
+    def applied_to(self, fit: FitRules) -> FitRules:
+        """The rules of the fit of a metric."""
+        return fit._replace(free_points=self.free_points, widening=self.widening)
+
+
 class Defaults(NamedTuple):
     """One version of all default settings and constants."""
 
@@ -226,6 +239,7 @@ class Defaults(NamedTuple):
     search: SearchRules = SearchRules()
     merge: MergeRules = MergeRules()
     loss: LossRules = LossRules()
+    metrics: MetricRules = MetricRules()
     pending_draws: int = 256  # pairs of opposite draws of the results of pending trials
 
 

@@ -25,6 +25,7 @@ from regretless._internal.validate import MAX_RESULT, check_amount, is_iterable,
 from regretless.engine import Optimizer, Situation
 from regretless.errors import ConfigError, NoResultsError
 from regretless.results import Row
+from regretless.safety import Guardrail
 from regretless.space import Scalar, Space
 
 
@@ -138,12 +139,54 @@ class Estimates:
         }
 
 
+@dataclass(frozen=True)
+class Violations:
+    """How often the trials broke a guardrail.
+
+    Attributes:
+        guardrail: the guardrail, as text.
+        prob: the probability with which it must hold at a trial.
+        limit: the limit in the units of the metric; None if it is not known yet.
+        trials: the trials at whose choice something was known of the metric.
+        expected: how many of these were expected to break it, when they were chosen.
+        told: the trials of which the metric was told.
+        observed: how many of these results are beyond the limit.  The noise of a result counts, so
+            a point at which the metric is close to the limit may have such results.
+    """
+
+    guardrail: str
+    prob: float
+    limit: float | None
+    trials: int
+    expected: float
+    told: int
+    observed: int
+
+
+def _violations(guardrail: Guardrail, limit: float | None, rows: Sequence[Row]) -> Violations:
+    name, metric = str(guardrail), guardrail.metric
+    decisions = [row.decision for row in rows if row.decision is not None]
+    known = [d.holds[name] for d in decisions if d.holds is not None and name in d.holds]
+    told = [row.metrics[metric] for row in rows if metric in row.metrics]
+    beyond = [] if limit is None else [y for y in told if guardrail.sign * (y - limit) > 0]
+    return Violations(
+        guardrail=name,
+        prob=guardrail.prob,
+        limit=limit,
+        trials=len(known),
+        expected=float(sum(1.0 - probability for probability in known)),
+        told=len(told),
+        observed=len(beyond),
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Ledger:
     """What the trials of an optimiser have lost and gained, as of the moment when it was made.
 
     Make one with `Ledger.of`.  Only trials that were told count; data from before the run (see
-    `Optimizer.observe`) cost nothing and are left out.
+    `Optimizer.observe`) cost nothing and are left out.  So are trials that failed, of which only
+    metrics were told.
 
     Example:
         >>> import regretless as rl
@@ -161,7 +204,7 @@ class Ledger:
     """
 
     optimizer: Optimizer  # a copy of the caller's: what is told later does not change the ledger
-    trials: tuple[Row, ...]  # those that were told, in the order of their numbers
+    trials: tuple[Row, ...]  # those with a value, in the order of their numbers
 
     @classmethod
     def of(cls, optimizer: Optimizer) -> Ledger:
@@ -172,7 +215,8 @@ class Ledger:
     @classmethod
     def from_rows(cls, optimizer: Optimizer, rows: Sequence[Row]) -> Ledger:
         """The ledger of an optimiser that is told nothing more, with its history."""
-        return cls(optimizer, tuple(row for row in rows if row.status == "told"))
+        told = (row for row in rows if row.status == "told" and row.value is not None)
+        return cls(optimizer, tuple(told))
 
     @property
     def values(self) -> Array:
@@ -317,6 +361,19 @@ class Ledger:
         by_point = np.zeros(len(x))
         np.add.at(by_point, index, checked)
         return JointPosterior.at(situation, x).total(by_point)
+
+    # -- guardrails --------------------------------------------------------------------------------
+
+    @one_thread()
+    def violations(self) -> list[Violations]:
+        """How often each guardrail was broken by the trials, as expected and as observed."""
+        optimizer = self.optimizer
+        guards = optimizer._current_guards()
+        rows = [row for row in optimizer.history() if row.number is not None]
+        return [
+            _violations(guardrail, guards.level(guardrail), rows)
+            for guardrail in optimizer.safety.guardrails
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """The trials' numbers and values, what was lost, and the estimates, as JSON."""

@@ -24,7 +24,8 @@ from regretless.errors import ConfigError, StorageError, UnknownTrialError
 from regretless.space import Scalar
 
 # Attributes of `Decision` that are not stored where they are None.
-_LEFT_OUT = frozenset({"held_back", "total_loss", "total_loss_high", "loss_risk"})
+_LEFT_OUT_TEXTS = frozenset({"held_back", "caution"})
+_LEFT_OUT = _LEFT_OUT_TEXTS | {"total_loss", "total_loss_high", "loss_risk", "holds"}
 
 REASONS = ("design", "explore", "exploit", "resample", "exhausted", "given", "baseline")
 
@@ -69,6 +70,9 @@ class Decision:
         total_loss: what all trials, with this one, are expected to lose against the baseline.
         total_loss_high: what they lose at most, with the confidence of the loss budget.
         loss_risk: the probability that the total loss exceeds the loss budget by this trial.
+        holds: the probability that each guardrail holds at the point, where something is known of
+            its metric; None without guardrails.
+        caution: a sentence about the limits, if no point is known to keep to them.
 
     Example:
         >>> import regretless as rl
@@ -103,6 +107,8 @@ class Decision:
     total_loss: float | None = None
     total_loss_high: float | None = None
     loss_risk: float | None = None
+    holds: dict[str, float] | None = None
+    caution: str | None = None
 
     def __str__(self) -> str:
         return _SENTENCES[self.reason](self) + _limits(self)
@@ -150,11 +156,20 @@ def checked_decision(decision: object) -> Decision:
             f"decision: need one of {', '.join(REASONS)}, got {shown(decision.reason)}"
         )
     for name, value in decision.to_json().items():
-        text = name in ("reason", "policy") or (name == "held_back" and value is not None)
+        text = name in ("reason", "policy") or (name in _LEFT_OUT_TEXTS and value is not None)
+        if name == "holds" and value is not None:
+            _check_probabilities(value)
+            continue
         if not (isinstance(value, str) if text else _is_plain(value)):
             got = value if isinstance(value, float) else type(value).__name__
             raise ConfigError(f"decision: {name} can't be stored, got {got}")
     return decision
+
+
+def _check_probabilities(value: object) -> None:
+    given = value if isinstance(value, dict) else {"": value}
+    if not all(isinstance(name, str) and _is_plain(each) for name, each in given.items()):
+        raise ConfigError(f"decision: holds: need a probability for each name, got {shown(value)}")
 
 
 def _is_plain(value: object) -> bool:
@@ -221,13 +236,19 @@ def _baseline(d: Decision) -> str:
 
 def _limits(d: Decision) -> str:
     """How the limits of a run bear on the decision."""
-    held_back = "" if d.held_back is None else f"; held back by the {d.held_back}"
-    if d.total_loss is None:
-        return held_back
-    return (
-        f"{held_back}; total loss against the baseline expected {_short(d.total_loss)}, at most"
-        f" {_short(d.total_loss_high)}"
-    )
+    said = ""
+    if d.caution is not None:
+        said += f"; {d.caution}"
+    elif d.held_back is not None:
+        said += f"; held back by the {d.held_back}"
+    if d.total_loss is not None:
+        said += (
+            f"; total loss against the baseline expected {_short(d.total_loss)}, at most"
+            f" {_short(d.total_loss_high)}"
+        )
+    for guardrail, probability in (d.holds or {}).items():
+        said += f"; {guardrail} holds with {_percent(probability)}"
+    return said
 
 
 _SENTENCES = {
@@ -239,6 +260,13 @@ _SENTENCES = {
     "given": _given,
     "baseline": _baseline,
 }
+
+
+def _percent(probability: float) -> str:
+    """A probability in words; 100 % only if it is that to many digits."""
+    if 0.995 <= probability < 1.0 - 1e-6:
+        return "more than 99 %"
+    return f"{100 * probability:.0f} %"
 
 
 def _shown(value: Scalar) -> str:
@@ -301,7 +329,7 @@ def number_of(trial: Trial | int) -> int:
 
 @dataclass(frozen=True)
 class Best:
-    """The visited point with the best posterior mean.
+    """The visited point with the best posterior mean, of those at which all guardrails hold.
 
     It is not always the point of the best observation, which may be due to noise.
 
@@ -313,6 +341,10 @@ class Best:
         count: how many results were told for the point.
         sample_mean: the mean of these results, weighted by their counts and standard errors.
         luckiest: the best single observation of all points, for comparison.
+        holds: the probability that each guardrail holds at the point; None without guardrails.
+        allowed: whether each guardrail holds there with its probability.  It is False if that is
+            known of no visited point: then the point is the baseline, or the one where the
+            guardrails most likely hold.
 
     Example:
         >>> import regretless as rl
@@ -333,6 +365,8 @@ class Best:
     count: int
     sample_mean: float
     luckiest: float
+    holds: dict[str, float] | None = None
+    allowed: bool = True
 
     def __str__(self) -> str:
         point = ", ".join(f"{name} = {_shown(value)}" for name, value in self.params.items())
@@ -440,4 +474,7 @@ class Row:
         out |= {f"metric_{name}": value for name, value in self.metrics.items()}
         out |= {} if self.control is None else {"control": self.control}
         out |= {} if self.note is None else {"note": self.note}
-        return out | {f.name: getattr(self.decision, f.name, None) for f in fields(Decision)}
+        why = {f.name: getattr(self.decision, f.name, None) for f in fields(Decision)}
+        holds = why.pop("holds") or {}
+        why |= {f"holds_{guardrail}": probability for guardrail, probability in holds.items()}
+        return out | why

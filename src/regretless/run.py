@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -20,12 +21,13 @@ from regretless.errors import ConfigError, DataError
 from regretless.model import Model
 from regretless.policies import Policy
 from regretless.results import Best, Row, Trial
+from regretless.safety import Guardrail, returned
 from regretless.space import Scalar, Space
 
 if TYPE_CHECKING:
     from regretless.ledger import Ledger
 
-Objective = Callable[[dict[str, Scalar]], float]
+Objective = Callable[[dict[str, Scalar]], Any]  # a number, or a number and metrics
 Callback = Callable[[Optimizer, Trial, float], object]
 
 
@@ -124,6 +126,8 @@ def maximize(
     n0: int | None = None,
     model: Model | None = None,
     defaults: int | None = None,
+    baseline: Mapping[str, Scalar] | None = None,
+    guardrails: Sequence[Guardrail] | None = None,
     executor: Executor | None = None,
     workers: int | None = None,
     callbacks: Iterable[Callback] = (),
@@ -135,7 +139,8 @@ def maximize(
     Ctrl-C ends the run and returns the results so far.
 
     Args:
-        f: the function; it gets a dict with a value for each parameter and returns a number.
+        f: the function; it gets a dict with a value for each parameter and returns a number, or a
+            number and a dict of metrics.  The number is None if only metrics are known.
         space: the parameters and their ranges.
         budget: how many evaluations there are, the initial design included.
         policy: how the next point is chosen, by name or as an instance; see `Optimizer`.
@@ -144,9 +149,12 @@ def maximize(
         n0: how many points to start with; see `Optimizer`.
         model: the model of f; see `Optimizer`.
         defaults: the version of the library's defaults; see `Optimizer`.
+        baseline: the setting that runs today; see `Optimizer`.
+        guardrails: limits on metrics that f returns; see `Optimizer`.
         executor: an executor of concurrent.futures, on which f is called; None calls it here.
         workers: how many evaluations run at a time on the executor; None takes its own size.
-        callbacks: functions that are called as callback(optimizer, trial, value) after each result.
+        callbacks: functions that are called as callback(optimizer, trial, value) after each result;
+            the value is NaN if f returned only metrics.
             The run stops as soon as one returns a true value.
         progress: whether to show a line on stderr with the best point so far.
         f_star: the best value that f can take, if known.  The progress line then has the regret.
@@ -177,6 +185,8 @@ def maximize(
         n0=n0,
         model=model,
         defaults=defaults,
+        baseline=baseline,
+        guardrails=guardrails,
     )
     return _run(f, optimizer, executor, workers, callbacks, progress, f_star)
 
@@ -192,6 +202,8 @@ def minimize(
     n0: int | None = None,
     model: Model | None = None,
     defaults: int | None = None,
+    baseline: Mapping[str, Scalar] | None = None,
+    guardrails: Sequence[Guardrail] | None = None,
     executor: Executor | None = None,
     workers: int | None = None,
     callbacks: Iterable[Callback] = (),
@@ -219,6 +231,8 @@ def minimize(
         n0=n0,
         model=model,
         defaults=defaults,
+        baseline=baseline,
+        guardrails=guardrails,
     )
     return _run(f, optimizer, executor, workers, callbacks, progress, f_star)
 
@@ -288,7 +302,7 @@ def _one_by_one(f: Objective, optimizer: Optimizer, callbacks: list[Callback]) -
 def _many(
     f: Objective, optimizer: Optimizer, callbacks: list[Callback], executor: Executor, workers: int
 ) -> Result:
-    running: dict[Future[float], Trial] = {}
+    running: dict[Future[Any], Trial] = {}
     trial: Trial | None = None
     try:
         while optimizer.remaining or running:
@@ -311,18 +325,21 @@ def _many(
     return Result(optimizer)
 
 
-def _tell(optimizer: Optimizer, trial: Trial, value: float, callbacks: list[Callback]) -> bool:
+def _tell(optimizer: Optimizer, trial: Trial, result: Any, callbacks: list[Callback]) -> bool:
     """Tell the result and call all callbacks; returns whether one of them wants to stop."""
-    optimizer.tell(trial, value)
-    return any([callback(optimizer, trial, float(value)) for callback in callbacks])
+    value, metrics = returned(result)
+    optimizer.tell(trial, value, metrics=metrics)
+    number = math.nan if value is None else float(value)
+    return any([callback(optimizer, trial, number) for callback in callbacks])
 
 
-def _give_up(optimizer: Optimizer, running: Mapping[Future[float], Trial]) -> None:
+def _give_up(optimizer: Optimizer, running: Mapping[Future[Any], Trial]) -> None:
     """Tell the results that have arrived already, and abandon all other pending trials."""
     for future, trial in running.items():
         if not future.cancel() and future.done() and future.exception() is None:
-            with suppress(DataError):  # ignore a result that is not a valid number
-                optimizer.tell(trial, future.result())
+            with suppress(DataError, ConfigError):  # ignore a result that is not valid
+                value, metrics = returned(future.result())
+                optimizer.tell(trial, value, metrics=metrics)
     for trial in optimizer.pending:
         optimizer.abandon(trial)
 

@@ -313,3 +313,17 @@ def measured(name: str, value: Any) -> tuple[float, float | None]:
             )
         return pair[0], pair[1]
     return value, None
+
+
+def returned(result: Any) -> tuple[Any, Any]:
+    """What a function returned as its value and its metrics: a number, or (number, metrics).
+
+    Example:
+        >>> returned(3.5)
+        (3.5, None)
+        >>> returned((3.5, {"p99_ms": 240.0}))
+        (3.5, {'p99_ms': 240.0})
+    """
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Mapping):
+        return result
+    return result, None

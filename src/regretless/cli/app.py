@@ -49,6 +49,10 @@ Storage = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON, for scripts.")]
+Value = Annotated[
+    float | None,
+    typer.Argument(help="The measured value; left out if only metrics are known."),
+]
 Sem = Annotated[float | None, typer.Option(help="Standard error of the value.")]
 Count = Annotated[float, typer.Option(help="The value is a mean of so many evaluations.")]
 Time = Annotated[str | None, typer.Option(help="When it was measured: ISO 8601 with a time zone.")]
@@ -236,7 +240,7 @@ def ask(
 def tell(
     study: Name,
     number: Annotated[int, typer.Argument(help="Number of the trial.")],
-    value: Annotated[float, typer.Argument(help="The measured value.")],
+    value: Value = None,
     sem: Sem = None,
     count: Count = 1,
     time: Time = None,
@@ -267,7 +271,7 @@ def tell(
 def observe(
     study: Name,
     params: Params,
-    value: Annotated[float, typer.Argument(help="The measured value.")],
+    value: Value = None,
     sem: Sem = None,
     count: Count = 1,
     time: Time = None,

@@ -33,7 +33,7 @@ from regretless.engine import (
     read,
 )
 from regretless.errors import ConfigError, StorageError
-from regretless.ledger import Ledger
+from regretless.ledger import Ledger, Violations
 from regretless.results import Best, Row, Trial
 from regretless.safety import OBJECTIVE
 from regretless.space import Scalar, Space
@@ -69,6 +69,7 @@ def summary(view: Snapshot, where: str, now: datetime | None = None) -> list[str
     if optimizer.observations:
         lines += best_point(optimizer.best())
     lines += price(Ledger.of(optimizer))
+    lines += guardrails(Ledger.of(optimizer).violations())
     for status, trials in (("pending", optimizer.pending), ("proposed", optimizer.proposed)):
         waiting = (f"{t.number} (for {age(now - view.since[t.number])})" for t in trials)
         lines += [f"{status}: {', '.join(waiting)}"] if trials else []
@@ -78,11 +79,28 @@ def summary(view: Snapshot, where: str, now: datetime | None = None) -> list[str
 def best_point(best: Best) -> list[str]:
     """Lines with the best point, its interval, and the luckiest result for comparison."""
     times = "once" if best.count == 1 else f"{best.count} times"
+    unsure = [] if best.allowed else ["  no visited point is known to keep to all guardrails"]
     return [
         f"best: {json.dumps(best.params)}",
+        *unsure,
         f"  mean {best.mean:.6g}, 95 % interval {best.low:.6g} to {best.high:.6g}, tried {times}"
         f" (the luckiest result anywhere: {best.luckiest:.6g})",
     ]
+
+
+def guardrails(violations: Sequence[Violations]) -> list[str]:
+    """A line for each guardrail, with how often it was broken."""
+    lines = []
+    for each in violations:
+        line = f"guardrail {each.guardrail} with {100 * each.prob:g} %: "
+        if not each.told:
+            lines.append(line + "its metric was never told")
+            continue
+        lines.append(
+            line + f"{each.observed} of {each.told} results beyond it,"
+            f" {each.expected:.2g} of {each.trials} trials expected to break it"
+        )
+    return lines
 
 
 def price(ledger: Ledger) -> list[str]:

@@ -243,7 +243,7 @@ class RemoteStudy:
     def tell(
         self,
         trial: Trial | int,
-        value: float,
+        value: float | None,
         *,
         sem: float | None = None,
         count: float = 1,
@@ -262,7 +262,7 @@ class RemoteStudy:
     def observe(
         self,
         params: Mapping[str, Scalar],
-        value: float,
+        value: float | None,
         *,
         sem: float | None = None,
         count: float = 1,
@@ -455,7 +455,7 @@ class RemoteStudy:
 
 
 def _result(
-    value: float,
+    value: float | None,
     sem: float | None,
     count: float,
     time: datetime | None,
@@ -464,7 +464,8 @@ def _result(
 ) -> dict[str, Any]:
     """The result as plain types.  A result that is not valid is refused before it is sent."""
     told = outcomes_of(value, sem, count, metrics, control)
-    result: dict[str, Any] = asdict(told.pop(OBJECTIVE))
+    objective = told.pop(OBJECTIVE, None)
+    result: dict[str, Any] = {"value": None} if objective is None else asdict(objective)
     moment = checked_time(time)  # None is left out, because older services do not know it
     if moment is not None:
         result["time"] = moment.isoformat()

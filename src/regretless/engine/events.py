@@ -11,7 +11,7 @@ that converts the old body to the new one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from regretless._internal.validate import (
     time_from_iso,
     whole,
 )
-from regretless.errors import DataError, RegretlessError, StorageError
+from regretless.errors import ConfigError, DataError, RegretlessError, StorageError
 from regretless.results import Decision, checked_decision
 from regretless.safety import CONTROL, OBJECTIVE, Measured, checked_metrics, measured
 from regretless.safety import SETTINGS as SAFETY
@@ -31,6 +31,9 @@ from regretless.space import Scalar
 
 SETTINGS_VERSION = 2  # of `Created`
 SAFE_SETTINGS_VERSION = 3  # of `Created` with settings of `Safety`: older releases must refuse it
+
+# Of `Told` and `Observed`.  Version 3 may have metrics alone.
+_VERSION_WITH_OBJECTIVE = 2
 
 Body = dict[str, Any]
 
@@ -57,7 +60,7 @@ class Outcome:
 
 
 def outcomes_of(
-    value: float,
+    value: float | None,
     sem: float | None,
     count: float,
     metrics: Mapping[str, Measured] | None = None,
@@ -65,12 +68,21 @@ def outcomes_of(
 ) -> dict[str, Outcome]:
     """The outcomes of a result: the objective, the metrics and the control.
 
+    If `value` is None, the trial failed, and only its metrics are known.
+
     Raises:
-        ConfigError: `metrics` or `control` has the wrong shape.
+        ConfigError: `metrics` or `control` has the wrong shape, or there are no metrics and no
+            value, or what belongs to a value is given without it.
         DataError: a number is not valid; the message names it.
     """
-    outcomes = {OBJECTIVE: Outcome(value, sem, count)}
     others = {} if metrics is None else checked_metrics(metrics)
+    outcomes: dict[str, Outcome] = {}
+    if value is not None:
+        outcomes[OBJECTIVE] = Outcome(value, sem, count)
+    elif not others:
+        raise ConfigError("value: need a number, or None with metrics, got None alone")
+    elif sem is not None or count != 1 or control is not None:
+        raise ConfigError("sem, count and control belong to a value, which is None")
     if control is not None:
         others[CONTROL] = measured(CONTROL, control)
     for name, (number, error) in others.items():
@@ -94,7 +106,7 @@ class Asked:
 
     `fit` is the fit that was made for it, as `Belief.source` has it; None if there was none.  The
     decision has plain numbers only, see `Decision.to_json`.  `proposed` says that somebody has to
-    approve the trial first.
+    approve the trial first.  `metric_fits` are the fits of metrics with guardrails, by name.
     """
 
     number: int
@@ -102,6 +114,7 @@ class Asked:
     decision: Decision
     fit: Body | None = None
     proposed: bool = False
+    metric_fits: dict[str, Body] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -230,12 +243,22 @@ class Written(NamedTuple):
 
 
 def write(event: Event) -> Written:
-    """The event as it is stored, in the newest version of its kind."""
+    """The event as it is stored."""
     kind = _KIND_OF[type(event)]
     known = _KINDS[kind]
-    # Settings without those of `Safety` are written as older releases read them.
-    version = event.settings["version"] if isinstance(event, Created) else known.version
-    return Written(kind, version, known.write(event))
+    return Written(kind, _version(event, known.version), known.write(event))
+
+
+def _version(event: Event, newest: int) -> int:
+    """The version that an event is written in: the oldest one that can have it.
+
+    Older releases then read what they know, and refuse what they would not keep.
+    """
+    if isinstance(event, Created):
+        return int(event.settings["version"])
+    if isinstance(event, Told | Observed) and OBJECTIVE in event.outcomes:
+        return _VERSION_WITH_OBJECTIVE
+    return newest
 
 
 def read(kind: str, version: int, body: object) -> Event:
@@ -365,7 +388,15 @@ def _read_asked(fields: _Fields) -> Asked:
         fields.checked("decision", _decision_of),
         None if fields.body.get("fit") is None else fields.object("fit"),
         proposed,
+        _read_metric_fits(fields),
     )
+
+
+def _read_metric_fits(fields: _Fields) -> dict[str, Body]:
+    if "metric_fits" not in fields.body:
+        return {}
+    every = fields.inside("metric_fits")
+    return {name: every.object(name) for name in every.body}
 
 
 def _decision_of(stored: Any) -> Decision:
@@ -375,9 +406,10 @@ def _decision_of(stored: Any) -> Decision:
 def _write_asked(event: Asked) -> Body:
     fit = {} if event.fit is None else {"fit": event.fit}
     params, why = dict(event.params), event.decision.to_json()
-    # Older releases do not know this field.  They refuse the settings of such a study.
-    proposed = {"proposed": True} if event.proposed else {}
-    return {"number": event.number, "params": params, "decision": why, **fit, **proposed}
+    # Older releases do not know these fields.  They refuse the settings of such a study.
+    others: Body = {"proposed": True} if event.proposed else {}
+    others |= {"metric_fits": event.metric_fits} if event.metric_fits else {}
+    return {"number": event.number, "params": params, "decision": why, **fit, **others}
 
 
 def _read_told(fields: _Fields) -> Told:
@@ -437,8 +469,8 @@ class _Kind(NamedTuple):
 _KINDS = {
     "created": _Kind(SAFE_SETTINGS_VERSION, _read_created, lambda event: dict(event.settings)),
     "asked": _Kind(1, _read_asked, _write_asked),
-    "told": _Kind(2, _read_told, _write_told),
-    "observed": _Kind(2, _read_observed, _write_observed),
+    "told": _Kind(3, _read_told, _write_told),
+    "observed": _Kind(3, _read_observed, _write_observed),
     "abandoned": _Kind(
         1,
         lambda fields: Abandoned(fields.whole("number", least=0)),
@@ -529,5 +561,7 @@ _UPCASTS: dict[tuple[str, int], Callable[[_Fields], Body]] = {
     ("created", 1): _created_1,
     ("created", 2): _created_2,
     ("told", 1): _result_1,
+    ("told", 2): lambda fields: dict(fields.body),
     ("observed", 1): _result_1,
+    ("observed", 2): lambda fields: dict(fields.body),
 }

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal, overload
+from typing import Any, Literal, NamedTuple, TypeVar, overload
 
 import numpy as np
 
@@ -42,6 +42,7 @@ from regretless.engine.events import (
     outcomes_of,
     settings_version,
 )
+from regretless.engine.guards import Guards
 from regretless.engine.loss import LossLimit, least_sd
 from regretless.engine.records import MAX_WHOLE, Records
 from regretless.engine.situation import Situation, draw
@@ -56,7 +57,19 @@ from regretless.space import Scalar, Space
 from regretless.theory import noise_ratio, omega_scale
 
 Direction = Literal["maximize", "minimize"]
+T = TypeVar("T")
 
+
+class _Proposal(NamedTuple):
+    """The next point, the reason for it, and the beliefs that it follows from."""
+
+    belief: Belief
+    guards: Guards
+    x: Array
+    decision: Decision
+
+
+_BLIND_DRAWS = 64  # from which the first is taken at which all guardrails hold
 _MOST_DRAWS = 1000  # until one is not near a rejected point
 
 
@@ -170,8 +183,9 @@ class Optimizer(WithLock):
         )
         self._log: list[Event] = []
         self._belief = Belief.empty(self.model, space.columns, self.defaults)
-        # The last proposal, and the belief after it is applied.
-        self._proposed: tuple[Asked | None, Belief] = (None, self._belief)
+        self._guards = Guards.empty(self.safety, space, self.defaults)
+        # The last proposal, and the beliefs after it is applied.
+        self._proposed: tuple[Asked | None, Belief, Guards] = (None, self._belief, self._guards)
         self._lock = threading.RLock()
 
     @classmethod
@@ -236,7 +250,7 @@ class Optimizer(WithLock):
     def tell(
         self,
         trial: Trial | int,
-        value: float,
+        value: float | None,
         *,
         sem: float | None = None,
         count: float = 1,
@@ -256,7 +270,7 @@ class Optimizer(WithLock):
     def observe(
         self,
         params: Mapping[str, Scalar],
-        value: float,
+        value: float | None,
         *,
         sem: float | None = None,
         count: float = 1,
@@ -368,11 +382,11 @@ class Optimizer(WithLock):
     @in_turn
     @one_thread()
     def best(self) -> Best:
-        """The visited point with the best posterior mean; see `AskTell.best`."""
+        """The best visited point at which all guardrails hold; see `AskTell.best`."""
         situation = self._situation()
         posterior, belief = situation.posterior, situation.belief
         mu, sigma = posterior.at_data
-        row = int(np.argmax(mu))
+        row, allowed = situation.recommended
         x, mean = posterior.points[row], float(situation.user(mu[row]))
         half = 1.96 * float(situation.user_sd(mu[row], sigma[row]))
         return Best(
@@ -383,6 +397,8 @@ class Optimizer(WithLock):
             count=belief.times_told(x),
             sample_mean=self._sign * belief.sample_mean(x),
             luckiest=self._sign * belief.luckiest,
+            holds=situation.guards.holds(x),
+            allowed=allowed,
         )
 
     @in_turn
@@ -452,8 +468,7 @@ class Optimizer(WithLock):
         twin = type(self).from_spec(self.spec(), policy=self.policy)
         for event in self._log:
             if isinstance(event, Asked) and event.number == number:
-                if event.fit is not None:
-                    twin._belief = twin._with_fit(event.fit)
+                twin._belief, twin._guards = twin._with_fits_of(event)
                 break
             twin.apply(event)
         return twin
@@ -539,11 +554,12 @@ class Optimizer(WithLock):
 
         For studies and front ends; users do not need it.
         """
-        belief, x, decision = self._decide()
+        belief, guards, x, decision = self._decide()
         fit = belief.source if decision.refitted else None
         proposed = self.safety.mode == "recommend"
-        event = self._records.asking(self._records.params_at(x), decision, fit, proposed)
-        self._proposed = (event, belief)  # so that `apply` does not compute it again
+        others, params = guards.fits_since(self._guards), self._records.params_at(x)
+        event = self._records.asking(params, decision, fit, proposed, others)
+        self._proposed = (event, belief, guards)  # so that `apply` does not compute it again
         return event
 
     @in_turn
@@ -564,30 +580,32 @@ class Optimizer(WithLock):
             self.apply(event)
 
     def _on_asked(self, event: Asked) -> None:
-        proposed, believed = self._proposed
-        # If it is the last proposal and the results are the same, its belief is known already.
-        if event != proposed or believed.told is not self._belief.told:
-            believed = self._belief if event.fit is None else self._with_fit(event.fit)
+        proposed, believed, guards = self._proposed
+        same = believed.told is self._belief.told and guards.told_as(self._guards)
+        # If it is the last proposal and the results are the same, its beliefs are known already.
+        if event != proposed or not same:
+            believed, guards = self._with_fits_of(event)
         self._records.fold_asked(event)
-        self._belief = believed
-        self._proposed = (None, believed)
+        self._belief, self._guards = believed, guards
+        self._proposed = (None, believed, guards)
 
-    def _with_fit(self, fit: dict[str, Any]) -> Belief:
-        try:
-            return self._belief.with_fit(fit)
-        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-            if isinstance(error, RegretlessError):
-                raise
-            raise StorageError(f"event 'asked': fit: {shown(error)} in {shown(fit)}") from None
+    def _with_fits_of(self, event: Asked) -> tuple[Belief, Guards]:
+        """The beliefs, with the fits of an event."""
+        believed, guards = self._belief, self._guards
+        if event.fit is not None:
+            believed = _with_fit(believed.with_fit, event.fit)
+        if event.metric_fits:
+            guards = _with_fit(guards.with_fits, event.metric_fits)
+        return believed, guards
 
     def _on_told(self, event: Told) -> None:
         record, outcomes = self._records.fold_told(event)
         blind = record.trial.decision.reason == "design"
-        self._learn(record.x, outcomes[OBJECTIVE], blind)
+        self._learn(record.x, outcomes, blind)
 
     def _on_observed(self, event: Observed) -> None:
         x, outcomes = self._records.fold_observed(event)
-        self._learn(x, outcomes[OBJECTIVE])
+        self._learn(x, outcomes)
 
     def _on_retracted(self, event: Retracted | Unobserved) -> None:
         if isinstance(event, Retracted):
@@ -602,15 +620,20 @@ class Optimizer(WithLock):
         The fit has seen the wrong result.  The next ask fits the model anew, and stores the fit.
         """
         self._belief = Belief.empty(self.model, self.space.columns, self.defaults)
+        self._guards = Guards.empty(self.safety, self.space, self.defaults)
         for told in _standing([*self._log, retracted]):
             if isinstance(told, Told):
                 record = self._records.trials[told.number]
                 blind = record.trial.decision.reason == "design"
-                self._learn(record.x, told.outcomes[OBJECTIVE], blind)
+                self._learn(record.x, told.outcomes, blind)
             else:
-                self._learn(self.space.encode(told.params), told.outcomes[OBJECTIVE])
+                self._learn(self.space.encode(told.params), told.outcomes)
 
-    def _learn(self, x: Array, told: Outcome, blind: bool = False) -> None:
+    def _learn(self, x: Array, outcomes: Mapping[str, Outcome], blind: bool = False) -> None:
+        self._guards = self._guards.learn(x, outcomes)
+        told = outcomes.get(OBJECTIVE)
+        if told is None:
+            return
         weight, known = max(told.count, LEAST_SCALE), self.model.noise_sd
         if told.sem is not None:
             variance: float | None = told.sem**2
@@ -627,24 +650,32 @@ class Optimizer(WithLock):
     def _take_posterior_of(self, twin: Optimizer) -> None:
         """Use the posterior that an earlier copy has built, instead of building it again."""
         self._belief = self._belief.with_posterior_of(twin._belief)
+        self._guards = self._guards.with_posteriors_of(twin._guards)
 
     # -- deciding ----------------------------------------------------------------------------------
 
-    def _decide(self) -> tuple[Belief, Array, Decision]:
-        """The belief, with a new fit if one is due; the next point; and the reason for it."""
+    def _decide(self) -> _Proposal:
+        """The next point, and the beliefs that it follows from, with new fits if they are due."""
         rng = np.random.default_rng([self.seed, len(self._records.trials)])
         under_way = len(self._records.waiting) + len(self._records.proposed)
         plain = Decision("design", self.policy.name, self.remaining, under_way)
-        baseline = self._records.baseline
+        guards = self._guards.refit_if_due().current().relative_to(self._records.baseline)
+        baseline = self._refuge(guards)
         blind = self._is_limited and not self._belief.told  # nothing is known to be allowed
         wanted = self.remaining and (self._records.baseline_is_new or blind)
-        if baseline is not None and wanted and not self._is_rejected(baseline.x):
-            return self._belief, baseline.x, replace(plain, reason="baseline")
+        if baseline is not None and wanted and not self._is_rejected(baseline):
+            why = replace(plain, reason="baseline", holds=guards.holds(baseline))
+            if self._records.trials:
+                why = replace(why, caution=guards.never_told())
+            return _Proposal(self._belief, guards, baseline, why)
         # Prior data count towards the start, but points that the user listed are all tried.
         start = self._start
         begun = self._records.started - self._records.freed_of_start
         begun += 0 if start.listed else len(self._records.known)
-        if self._is_limited and not start.listed:  # a trial in place of a forbidden point counts
+        # A trial in place of a forbidden point counts.  But a point that was forbidden by a
+        # guardrail may be allowed later, in time for what it tells to be of use.
+        later = bool(self.safety.guardrails) and 2 * self.asked < self.budget
+        if self._is_limited and not start.listed and not later:
             begun = max(begun, self._records.used)
         fitted = self._belief.fitted
         sees_noise = (
@@ -653,24 +684,31 @@ class Optimizer(WithLock):
         knows_nothing = start.middle_only and not self._belief.told
         # Near the end, too few evaluations are left to profit from a longer start.
         longer = (sees_noise or knows_nothing) and self.remaining >= start.longest
-        first = None
+        points: list[Array] = []
         if self.remaining and begun < (start.longest if longer else start.size):
-            first = self._records.next_of_start(start)
-            if first is not None and not (self._is_limited and self._belief.told):
-                return self._belief, first, plain
-        if not self._belief.told:  # nothing to learn from yet
+            points = self._records.rest_of_start(start, in_order=not self._is_limited)
+            if points and not self._is_limited:
+                return _Proposal(self._belief, self._guards, points[0], plain)
+        # Nothing to learn from yet; or a metric has yet to be told, and there is no refuge.
+        if not self._belief.told or (points and guards.unknown and guards.baseline is None):
             reason = "design" if self.remaining else "exhausted"
-            return self._belief, self._draw(rng), replace(plain, reason=reason)
+            draws = _BLIND_DRAWS if guards.limits else 1
+            x, caution = self._blind_choice(
+                guards, points or [self._draw(rng) for _ in range(draws)]
+            )
+            why = replace(plain, reason=reason, holds=guards.holds(x), caution=caution)
+            return _Proposal(self._belief, guards, x, why)
         fresh = self._belief.refit_if_due()
         plain = replace(plain, refitted=fresh.source is not self._belief.source)
-        situation = self._situation(fresh, rng)
-        x, decision = situation.decide(plain, first)
+        situation = self._situation(fresh, rng, guards)
+        x, decision = situation.decide(plain, points)
         if self._is_rejected(x):
             found = situation.best_allowed(plain)
             if found is None or self._is_rejected(found[0]):
                 raise self._nothing_left()
             x, decision = found
-        return situation.belief, x, decision
+        decision = replace(decision, holds=guards.holds(x))
+        return _Proposal(situation.belief, guards, x, decision)
 
     def _draw(self, rng: np.random.Generator) -> Array:
         """A point at random that is not near a rejected one."""
@@ -694,7 +732,7 @@ class Optimizer(WithLock):
     @property
     def _is_limited(self) -> bool:
         """Whether there are limits on where a trial may go, see `_limits`."""
-        return self.safety.loss_budget is not None
+        return self.safety.loss_budget is not None or bool(self.safety.guardrails)
 
     def _limits(self, belief: Belief) -> tuple[Constraint, ...]:
         """The limits that every trial keeps to, given a belief whose posterior has all results."""
@@ -727,13 +765,36 @@ class Optimizer(WithLock):
             own=bool(self._records.waiting) or posterior is not belief.posterior,
         )
 
+    def _blind_choice(self, guards: Guards, points: list[Array]) -> tuple[Array, str | None]:
+        """The first of the points at which all guardrails hold, and what to say about it."""
+        return guards.best_of(np.array(points)), guards.never_told() if self.asked else None
+
+    def _refuge(self, guards: Guards) -> Array | None:
+        """The baseline, as the point to try if no other is allowed, unless it breaks a guardrail.
+
+        As long as a metric was never told, nothing is known to be better.
+        """
+        baseline = self._records.baseline
+        if baseline is None or (guards.is_broken(baseline.x) and not guards.unknown):
+            return None
+        return baseline.x
+
+    def _current_guards(self) -> Guards:
+        """What is known of the metrics, with all results and the baseline of today."""
+        guards = self._guards.current()
+        self._guards = self._guards.with_posteriors_of(guards)
+        return guards.relative_to(self._records.baseline)
+
     def _situation(
-        self, belief: Belief | None = None, rng: np.random.Generator | None = None
+        self,
+        belief: Belief | None = None,
+        rng: np.random.Generator | None = None,
+        guards: Guards | None = None,
     ) -> Situation:
         current = (belief or self._belief).current()
         if belief is None and current.source is self._belief.source:
             self._belief = current  # so that its posterior is not updated again
-        baseline = self._records.baseline
+        guards = self._current_guards() if guards is None else guards
         waiting, proposed = self._records.waiting, self._records.proposed
         return Situation(
             policy=self.policy,
@@ -744,8 +805,9 @@ class Optimizer(WithLock):
             sign=self._sign,
             rng=rng or np.random.default_rng([self.seed, len(self._records.trials)]),
             defaults=self.defaults,
-            constraints=self._limits(current),
-            refuge=None if baseline is None else baseline.x,
+            constraints=(*self._limits(current), *guards.constraints),
+            refuge=self._refuge(guards),
+            guards=guards,
         )
 
     def __repr__(self) -> str:
@@ -762,6 +824,16 @@ class Optimizer(WithLock):
         check_automatic(self.safety.mode)
         while self.remaining:
             yield self.ask()
+
+
+def _with_fit(apply: Callable[[Any], T], fit: dict[str, Any]) -> T:
+    """What `apply` returns for a stored fit; StorageError if it can't be read."""
+    try:
+        return apply(fit)
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        if isinstance(error, RegretlessError):
+            raise
+        raise StorageError(f"event 'asked': fit: {shown(error)} in {shown(fit)}") from None
 
 
 def check_automatic(mode: str) -> None:

@@ -178,10 +178,11 @@ class Records:
         decision: Decision,
         fit: dict[str, object] | None = None,
         proposed: bool = False,
+        metric_fits: Mapping[str, dict[str, object]] | None = None,
     ) -> Asked:
         """The event of the next trial, at a point that is in the space."""
         plain = Decision(**decision.to_json())  # converts the numbers of numpy to plain ones
-        return Asked(len(self.trials), dict(params), plain, fit, proposed)
+        return Asked(len(self.trials), dict(params), plain, fit, proposed, dict(metric_fits or {}))
 
     def adopting(self, params: Mapping[str, Scalar], decision: Decision | None = None) -> Asked:
         """The event of the next trial, at a point that somebody else chose."""
@@ -345,16 +346,19 @@ class Records:
                 outcomes={},
                 time=None,
                 key=None,
-                note=_retraction(record.outcomes[OBJECTIVE], event.why),
+                note=_retraction(_sentence(_foremost(record.outcomes)), event.why),
                 corrections=(*record.corrections, correction),
             )
         )
 
     def fold_unobserved(self, event: Unobserved) -> None:
         prior = self.prior[event.index] if event.index < len(self.prior) else None
-        if prior is None or prior.value is None:
+        if prior is None or prior.status == "retracted":
             raise StorageError(f"event 'unobserved': there is no observation {event.index}")
-        note = _retraction(Outcome(prior.value, prior.sem, prior.count or 1.0), event.why)
+        told = {name: Outcome(value) for name, value in prior.metrics.items()}
+        if prior.value is not None:
+            told = {OBJECTIVE: Outcome(prior.value, prior.sem, prior.count or 1.0)}
+        note = _retraction(_sentence(told), event.why)
         gone = _row(None, "retracted", prior.params, {}, None, None)
         self.prior[event.index] = replace(gone, note=note)
         self.known = {}
@@ -467,18 +471,21 @@ class Records:
             given = next(here, None)
         return self.space.decode(x) if given is None else dict(given)
 
-    def next_of_start(self, start: Start) -> Array | None:
-        """The first point of the start that is neither asked for nor known, or None."""
+    def rest_of_start(self, start: Start, in_order: bool = True) -> list[Array]:
+        """The points of the start that are neither asked for nor known.
+
+        If not `in_order`, a point may have been asked for before an earlier one.
+        """
         taken: set[bytes] = set()
-        if self.known and not start.listed:  # all points of a list are tried
+        if not in_order or (self.known and not start.listed):  # all points of a list are tried
             taken = self.known.keys() | {record.x.tobytes() for record in self.trials}
         if self.freed:
-            return self._next_allowed(start, taken)
+            return list(self._not_rejected(start, taken))
         # Earlier points were asked for or known already.
-        left = start.points[self.started :]
-        return next((x for x in left if x.tobytes() not in taken), None)
+        left = start.points[self.started if in_order else 0 :]
+        return [x for x in left if x.tobytes() not in taken]
 
-    def _next_allowed(self, start: Start, taken: set[bytes]) -> Array | None:
+    def _not_rejected(self, start: Start, taken: set[bytes]) -> Iterator[Array]:
         """The same, where points near rejected ones are left out while the reasons stand."""
         asked = Counter(r.x.tobytes() for r in self.trials if r.trial.decision.reason == "design")
         near = np.zeros(len(start.points), dtype=bool)
@@ -489,8 +496,7 @@ class Records:
             if asked[point]:  # a list may have a point twice
                 asked[point] -= 1
             elif not forbidden and point not in taken:
-                return np.asarray(x)
-        return None
+                yield np.asarray(x)
 
     def history(self) -> list[Row]:
         prior = (replace(row, params=dict(row.params)) for row in self.prior)
@@ -558,7 +564,12 @@ def _expect(kind: str, record: Record, *statuses: str) -> None:
         raise StorageError(f"event {kind!r}: trial {record.trial.number} is {record.status}")
 
 
-def _retraction(told: Outcome, why: str | None) -> str:
+def _foremost(outcomes: Outcomes) -> Outcomes:
+    """The objective alone, or the metrics if it is not known."""
+    return {OBJECTIVE: outcomes[OBJECTIVE]} if OBJECTIVE in outcomes else outcomes
+
+
+def _retraction(told: str, why: str | None) -> str:
     return f"its result {told} was retracted" + ("" if why is None else f": {why}")
 
 
@@ -584,10 +595,10 @@ def _sentence(outcomes: Outcomes) -> str:
 
 
 def _checked_outcomes(outcomes: Outcomes, error: type[RegretlessError]) -> dict[str, Outcome]:
-    """The outcomes, after a check that the one to optimise is there."""
-    if OBJECTIVE not in outcomes:
+    """The outcomes, after a check that the one to optimise or a metric is there."""
+    if OBJECTIVE not in outcomes and not any(name not in RESERVED for name in outcomes):
         names = ", ".join(map(shown, outcomes)) or "none"
-        raise error(f"outcomes: need {OBJECTIVE!r}, got {names}")
+        raise error(f"outcomes: need {OBJECTIVE!r} or a metric, got {names}")
     for name, told in outcomes.items():
         if not isinstance(told, Outcome):
             raise error(f"outcomes: need an Outcome as {shown(name)}, got {shown(told)}")

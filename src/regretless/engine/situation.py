@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless.defaults import Defaults
+from regretless.engine.guards import Guards
 from regretless.horizon import Horizon
 from regretless.improvement import h
 from regretless.model import Belief, Fitted, Posterior
@@ -21,6 +22,7 @@ from regretless.policies import (
     FEASIBLE,
     Candidates,
     Constraint,
+    MostLikely,
     Policy,
     PolicyInput,
     Predicted,
@@ -41,6 +43,7 @@ class _Choice(NamedTuple):
     row: int | None  # its row in the posterior, if it is a sampled point
     merged: bool = False
     held_back: str | None = None  # the name of the constraint that ruled out a better-scored point
+    caution: str | None = None  # why the point is tried although a constraint does not allow it
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +62,7 @@ class Situation:
     # refuge, and for the incumbent if there is no refuge and no visited point keeps to them.
     constraints: tuple[Constraint, ...] = ()
     refuge: Array | None = None  # the point to try if no visited point is allowed: the baseline
+    guards: Guards = field(default_factory=Guards)  # what is known of metrics with guardrails
     fixed: Mapping[int, float] = field(default_factory=dict)  # columns with given values
 
     @property
@@ -163,20 +167,43 @@ class Situation:
         moved = np.vstack([draws, -draws]) * np.sqrt(np.maximum(variance, 0.0)) @ axes.T
         return float((before.predict(x)[0] + moved).max(axis=1).mean())
 
-    def decide(self, plain: Decision, first: Array | None = None) -> tuple[Array, Decision]:
+    def decide(self, plain: Decision, start: Sequence[Array] = ()) -> tuple[Array, Decision]:
         """The next point, and `plain` with its reason and its numbers.
 
         Args:
             plain: the decision without its numbers.
-            first: a point of the start, which is taken if it is allowed.
+            start: points of the start; the first one that is allowed is taken.
         """
-        held_back = None if first is None else self.objection(first)
-        if first is not None and held_back is None:
-            return first, replace(plain, **self._numbers(first))
-        choice = _Choice(*self.inputs.incumbent) if self.horizon.is_spent else self._search()
+        held_back = None
+        for first in start:
+            objection = self.objection(first)
+            if objection is None:
+                return first, replace(plain, held_back=held_back, **self._numbers(first))
+            held_back = held_back or objection
+        choice = self._stay() if self.horizon.is_spent else self._search()
         choice = self._admitted(choice)
         choice = choice._replace(held_back=held_back or choice.held_back)
         return choice.x, self._explain(choice, plain)
+
+    def _stay(self, held_back: str | None = None) -> _Choice:
+        """The incumbent; if no visited point is allowed, the refuge or the most likely point."""
+        x, row = self.inputs.incumbent
+        objection = self.objection(x)
+        if objection is None:
+            return _Choice(x, row, held_back=held_back)
+        where = f"no point is known to keep to the {objection}"
+        if self.refuge is not None:
+            caution = self.guards.never_told() or f"{where}: the baseline is tried"
+        elif self.guards.limits:
+            score = MostLikely(self.guards.limits, self.inputs.posterior)
+            begin = self._begin(score.width)
+            found = maximise(score, self._domain, begin, self.rng, self.defaults.search)
+            x, row, caution = found.x, found.row, f"{where}: the one that most likely does is tried"
+        else:
+            caution = f"{where}: the best one so far is tried"
+        if held_back is None and not self.horizon.is_spent:
+            held_back = objection
+        return _Choice(x, row, held_back=held_back, caution=caution)
 
     def _admitted(self, choice: _Choice) -> _Choice:
         """The choice, or the refuge if a constraint does not admit it after all."""
@@ -212,7 +239,7 @@ class Situation:
         if shortcut is not None:
             held_back = self.objection(shortcut)
             if held_back is not None:
-                return _Choice(*inputs.incumbent, held_back=held_back)
+                return self._stay(held_back)
             same = np.flatnonzero((sampled == shortcut).all(axis=1))
             return _Choice(shortcut, int(same[0]) if len(same) else None)
         free = policy.score(inputs)
@@ -223,7 +250,7 @@ class Situation:
         if self.constraints:
             held_back = self._wanted(free, begin, found.value if found.feasible else -np.inf)
         if not found.feasible:  # the else-branch of Algorithm 1; never for xi = max mu(x_i)
-            return _Choice(*inputs.incumbent, held_back=held_back)
+            return self._stay(held_back)
         row = policy.settle(inputs, found.value)
         if row is not None and all(sampled[row, j] == u for j, u in self.fixed.items()):
             objection = self.objection(sampled[row])
@@ -281,11 +308,29 @@ class Situation:
             tried=self.belief.times_told(x),
             merged=choice.merged,
             held_back=choice.held_back,
+            caution=choice.caution,
             noise_sd=posterior.noise_sd * self.unit,
             fit_ok=self.fitted.ok,
             jitter=posterior.jitter,
             **self._numbers(x),
         )
+
+    @property
+    def recommended(self) -> tuple[int, bool]:
+        """The row of the best visited point at which all guardrails hold, and True.
+
+        If they are known to hold at none, it is the row of the baseline or of the point where they
+        most likely hold, and False.
+        """
+        mu, points, guards = self.posterior.at_data[0], self.posterior.points, self.guards
+        allowed = guards.allow(points)
+        if allowed.any():
+            return int(np.argmax(np.where(allowed, mu, -np.inf))), True
+        if self.refuge is not None:
+            same = np.flatnonzero((points == self.refuge).all(axis=1))
+            if len(same):
+                return int(same[0]), False
+        return int(np.argmax(guards.likely(points))), False
 
     def landscape(self, x: Array) -> Landscape:
         """The numbers that the policy compares at the rows of x, in the user's units."""

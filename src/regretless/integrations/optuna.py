@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -23,6 +23,7 @@ from regretless.integrations._endings import Endings
 from regretless.model import Model
 from regretless.policies import Policy
 from regretless.results import Best, Decision, Trial
+from regretless.safety import Guardrail
 from regretless.space import Categorical, Float, Int, Parameter, Scalar, Space
 
 try:
@@ -57,6 +58,9 @@ class RegretlessSampler(BaseSampler):
         n0: how many trials to spread over the space first; results that are known before count
             as such.  None lets the policy choose.
         model: the model of the objective; see `regretless.Model`.
+        guardrails: limits on what the objective sets with `trial.set_constraint(name, value)`, or
+            with `trial.set_user_attr(name, value)`: for the former, `AtMost(name, 0.0)`.  A first
+            trial that keeps to them is best enqueued (`study.enqueue_trial`).
         independent_sampler: a sampler for the first trial, and for parameters that not every trial
             has or that cannot be tuned (the log names them).  None draws them at random.
 
@@ -83,6 +87,7 @@ class RegretlessSampler(BaseSampler):
         seed: int | None = None,
         n0: int | None = None,
         model: Model | None = None,
+        guardrails: Sequence[Guardrail] | None = None,
         independent_sampler: BaseSampler | None = None,
     ) -> None:
         self._settings: dict[str, Any] = {
@@ -91,6 +96,7 @@ class RegretlessSampler(BaseSampler):
             "seed": _fresh_seed() if seed is None else seed,
             "n0": n0,
             "model": model,
+            "guardrails": guardrails,
         }
         # Raises ConfigError if a setting is wrong.
         probe = Optimizer(Space({"any": Float(0.0, 1.0)}), **self._settings)
@@ -282,6 +288,7 @@ class _Fold:
         )
         self.endings = Endings(optimizer)
         self.budget = optimizer.budget
+        self.metrics = optimizer.safety.metrics
         self.asked: dict[int, Trial] = {}  # by Optuna's number; the Trial has ours
         self.finished: set[int] = set()
 
@@ -325,7 +332,8 @@ class _Fold:
             self.optimizer.abandon(asked)
             asked = None
         if point is not None:
-            self.endings.add(point, _value(trial), asked)
+            metrics = _metrics(trial, self.metrics)
+            self.endings.add(point, _value(trial), asked, metrics)
 
     def _point(self, trial: FrozenTrial) -> dict[str, Scalar] | None:
         """Where the trial is; None if it is outside the space, or nobody can tell yet."""
@@ -401,6 +409,12 @@ def _value(trial: FrozenTrial) -> float | None:
     if trial.state not in (TrialState.COMPLETE, TrialState.PRUNED):
         return None
     return None if trial.value is None else float(trial.value)
+
+
+def _metrics(trial: FrozenTrial, names: Iterable[str]) -> dict[str, float]:
+    """What the objective has set under these names, as a constraint or as a user attribute."""
+    found = {**trial.user_attrs, **getattr(trial, "constraints", {})}  # none before Optuna 5
+    return {name: float(found[name]) for name in names if name in found}
 
 
 def _decision(trial: FrozenTrial) -> Decision | None:

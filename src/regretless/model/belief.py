@@ -110,6 +110,9 @@ class Belief:
     posterior: Posterior | None = None
     included: int = 0  # number of observations that `posterior` includes
     surprise: float = 0.0  # sum of squared prediction errors since the fit, see `fit.refit_due`
+    # Levels that the outcome is compared with.  Before data say otherwise, it is expected to vary
+    # as much as they are away.
+    levels: tuple[float, ...] = ()
 
     @classmethod
     def empty(cls, model: Model, columns: tuple[Parameter, ...], defaults: Defaults) -> Belief:
@@ -269,7 +272,7 @@ class Belief:
         return self.model.start(self.columns, self.defaults.fit)
 
     def _refitted(self) -> Belief:
-        scaling = self._scaling()
+        scaling = self._scaling().reaching(self.levels)
         data = self._scaled(scaling, len(self.told))
         ensemble = self.model.method == "ensemble"
         noise = self._known_noise(data, scaling.scale)

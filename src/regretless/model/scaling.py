@@ -10,7 +10,7 @@ changed, because the height of a good point matters.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite, log
 from typing import Any
@@ -91,6 +91,11 @@ class Scaling:
         """The scaling that `to_json` wrote."""
         knee = {name: float(data[name]) for name in ("knee", "width")} if "knee" in data else {}
         return cls(float(data["shift"]), float(data["scale"]), **knee)
+
+    def reaching(self, levels: Sequence[float]) -> Scaling:
+        """The scaling in which none of these levels is further than one unit from the centre."""
+        away = [abs(float(self.bend(level)) - self.shift) for level in levels]
+        return replace(self, scale=max(self.scale, *away)) if away else self
 
     def to_json(self) -> dict[str, float]:
         """The numbers as JSON.  Infinite ones are left out, because JSON has no infinity."""

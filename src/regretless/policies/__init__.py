@@ -3,6 +3,7 @@
 from regretless.policies.base import Incumbent, Policy, PolicyInput, incumbent_value
 from regretless.policies.ei import AEI, EI, EIC, EINguyen
 from regretless.policies.ids import IDS
+from regretless.policies.limits import Limit, MostLikely, Unknown, log_cdf
 from regretless.policies.scores import (
     FEASIBLE,
     STEEP,
@@ -37,6 +38,8 @@ __all__ = [
     "ExploreThenCommit",
     "Gate",
     "Incumbent",
+    "Limit",
+    "MostLikely",
     "PathScore",
     "Policy",
     "PolicyInput",
@@ -45,7 +48,9 @@ __all__ = [
     "Random",
     "Rows",
     "Score",
+    "Unknown",
     "incumbent_value",
+    "log_cdf",
     "make_policy",
     "stored_policy",
     "upper_score",

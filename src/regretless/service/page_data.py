@@ -67,6 +67,7 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
         "pending": _under_way(snapshot, optimizer.pending),
         "proposed": _under_way(snapshot, optimizer.proposed),
         "decisions": _decisions(rows),
+        "guardrails": [vars(each) for each in Ledger.from_rows(optimizer, rows).violations()],
         "running": view and _running(Ledger.from_rows(optimizer, rows)),
         "calibration": _calibration(rows),
         "slices": view.slices() if view else [],
@@ -77,7 +78,8 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
 def _best(best: Best) -> dict[str, Any]:
     names = ("mean", "low", "high", "sample_mean", "luckiest")
     numbers = {name: json_number(getattr(best, name)) for name in names}
-    return {"params": _exact(best.params), "count": best.count, **numbers}
+    known = {"count": best.count, "allowed": best.allowed}
+    return {"params": _exact(best.params), **known, **numbers}
 
 
 def _under_way(snapshot: Snapshot, trials: Sequence[Trial]) -> list[dict[str, Any]]:

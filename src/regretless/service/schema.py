@@ -171,7 +171,9 @@ class Ask(_Request):
 
 
 class Result(_Request):
-    value: Annotated[float, Strict(), Field(description="what came out")]
+    value: Annotated[
+        float | None, Strict(), Field(description="what came out; null with metrics alone")
+    ]
     sem: Annotated[float | None, Strict(), Field(description="its standard error")] = None
     count: Annotated[float, Strict(), Field(description="it is a mean of so many")] = 1
     time: Annotated[
@@ -306,6 +308,12 @@ class BestOut(BaseModel):
     count: Annotated[int, Field(description="results told for it")]
     sample_mean: float
     luckiest: Annotated[float, Field(description="best single result anywhere, for comparison")]
+    holds: Annotated[
+        dict[str, float] | None, Field(description="the probability of each guardrail there")
+    ] = None
+    allowed: Annotated[
+        bool, Field(description="false if no visited point is known to keep to all guardrails")
+    ] = True
 
     @classmethod
     def of(cls, best: Best) -> Self:
@@ -362,19 +370,34 @@ class Summary(BaseModel):
         )
 
 
+class GuardrailOut(BaseModel):
+    """How often the trials broke a guardrail."""
+
+    guardrail: str
+    prob: Annotated[float, Field(description="with which it must hold at a trial")]
+    limit: Annotated[float | None, Field(description="in the units of the metric")]
+    trials: Annotated[int, Field(description="trials whose probability was known")]
+    expected: Annotated[float, Field(description="how many of these were expected to break it")]
+    told: Annotated[int, Field(description="trials of which the metric was told")]
+    observed: Annotated[int, Field(description="how many of these results are beyond the limit")]
+
+
 class Detail(Summary):
     settings: dict[str, Any]
     lost: Annotated[float | None, Field(description="by all trials, against the best point")]
     waiting: Annotated[dict[int, datetime], Field(description="pending trials: when asked")]
     proposals: Annotated[dict[int, datetime], Field(description="proposed trials: when asked")]
+    guardrails: list[GuardrailOut]
 
     @classmethod
     def of(cls, view: Snapshot) -> Self:
         pending, proposed = view.optimizer.pending, view.optimizer.proposed
+        ledger = Ledger.from_rows(view.optimizer, view.optimizer.history())
         return cls(
             **Summary.of(view).model_dump(),
             settings=view.optimizer.spec(),
-            lost=Ledger.from_rows(view.optimizer, view.optimizer.history()).lost(),
+            lost=ledger.lost(),
+            guardrails=[GuardrailOut(**vars(each)) for each in ledger.violations()],
             waiting={trial.number: view.asked_at[trial.number] for trial in pending},
             proposals={trial.number: view.asked_at[trial.number] for trial in proposed},
         )

@@ -30,6 +30,7 @@ def study_json(view: Snapshot) -> dict[str, Any]:
         "proposed": {t.number: view.asked_at[t.number].isoformat() for t in optimizer.proposed},
         "best": asdict(optimizer.best()) if optimizer.observations else None,
         "lost": Ledger.of(optimizer).lost(),
+        "guardrails": [asdict(each) for each in Ledger.of(optimizer).violations()],
         "trials": [row.flat() for row in optimizer.history()],
     }
 

@@ -280,7 +280,7 @@ class Study(Reading):
     def tell(
         self,
         trial: Trial | int,
-        value: float,
+        value: float | None,
         *,
         sem: float | None = None,
         count: float = 1,
@@ -302,7 +302,7 @@ class Study(Reading):
     def observe(
         self,
         params: Mapping[str, Scalar],
-        value: float,
+        value: float | None,
         *,
         sem: float | None = None,
         count: float = 1,
@@ -636,7 +636,7 @@ class Study(Reading):
 def observe_nth(
     study: Study,
     params: Mapping[str, Scalar],
-    value: float,
+    value: float | None,
     *,
     sem: float | None = None,
     count: float = 1,

@@ -34,6 +34,7 @@ export function studyView(name, refresh, announce) {
     incumbent(),
     state(name, refresh),
     pending(name, refresh),
+    guardrails(),
     proposals(name, refresh),
     ribbon(),
     reward(name),
@@ -340,6 +341,35 @@ function waiting(name, trial, doing) {
   );
   return { element, tick };
 }
+
+// -- guardrails -----------------------------------------------------------------------------------
+
+function guardrails() {
+  const lines = h("dl", { class: "facts", id: "guardrails" });
+  const warning = h("p", { class: "note" });
+  const element = card("Guardrails", "third", lines, warning);
+  const update = (data) => {
+    element.hidden = data.guardrails.length === 0;
+    lines.replaceChildren(
+      ...data.guardrails.map((each) =>
+        h(
+          "div",
+          {},
+          h("dt", {}, `${each.guardrail} with ${percent(each.prob)}`),
+          h("dd", {}, broken(each)),
+        ),
+      ),
+    );
+    warning.textContent =
+      data.best && !data.best.allowed ? "No visited point is known to keep to all of them." : "";
+  };
+  return { element, update };
+}
+
+const broken = ({ told, observed, trials, expected }) =>
+  told === 0
+    ? "its metric was never told"
+    : `${observed} of ${plural(told, "result")} beyond it, ${number(expected, 2)} of ${plural(trials, "trial")} expected to break it`;
 
 // -- the ribbon -----------------------------------------------------------------------------------
 

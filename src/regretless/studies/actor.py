@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 from regretless._internal.validate import check_name
 
-ACTOR: ContextVar[str | None] = ContextVar("regretless_actor", default=None)
+acting: ContextVar[str | None] = ContextVar("regretless_actor", default=None)
 
 
 @contextmanager
@@ -28,8 +28,8 @@ def acting_as(name: str | None) -> Iterator[None]:
     """
     if name is not None:
         check_name("actor", name)
-    before = ACTOR.set(name)
+    before = acting.set(name)
     try:
         yield
     finally:
-        ACTOR.reset(before)
+        acting.reset(before)

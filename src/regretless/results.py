@@ -313,6 +313,11 @@ class Best:
         count: how many results were told for the point.
         sample_mean: the mean of these results, weighted by their counts and standard errors.
         luckiest: the best single observation of all points, for comparison.
+        gain: what an evaluation gains there over the baseline, on average; None without a baseline.
+        gain_low: the lower end of the 95 % interval of the gain.
+        gain_high: the upper end of the 95 % interval of the gain.
+        prob_better: the probability that the point is better than the baseline; 0 if it is the
+            baseline.
 
     Example:
         >>> import regretless as rl
@@ -333,6 +338,10 @@ class Best:
     count: int
     sample_mean: float
     luckiest: float
+    gain: float | None = None
+    gain_low: float | None = None
+    gain_high: float | None = None
+    prob_better: float | None = None
 
     def __str__(self) -> str:
         point = ", ".join(f"{name} = {_shown(value)}" for name, value in self.params.items())

@@ -219,6 +219,10 @@ class Adoption(_Request):
     params: Params
 
 
+class BaselineIn(_Request):
+    params: Annotated[Params, Field(description="the setting that runs today")]
+
+
 class Extension(_Request):
     budget: Budget
 
@@ -306,6 +310,10 @@ class BestOut(BaseModel):
     count: Annotated[int, Field(description="results told for it")]
     sample_mean: float
     luckiest: Annotated[float, Field(description="best single result anywhere, for comparison")]
+    gain: Annotated[float | None, Field(description="over the baseline, an evaluation")] = None
+    gain_low: Annotated[float | None, Field(description="95 % interval of the gain")] = None
+    gain_high: float | None = None
+    prob_better: Annotated[float | None, Field(description="than the baseline")] = None
 
     @classmethod
     def of(cls, best: Best) -> Self:
@@ -362,19 +370,36 @@ class Summary(BaseModel):
         )
 
 
+class LossOut(BaseModel):
+    """The total loss against the baseline so far, and the loss budget."""
+
+    expected: float
+    high: Annotated[float, Field(description="at most, with the confidence")]
+    budget: float
+    confidence: float
+    exceeded: Annotated[float, Field(description="probability that it exceeds the budget")]
+    is_spent: Annotated[bool, Field(description="then only what is known to be better is tried")]
+
+
 class Detail(Summary):
     settings: dict[str, Any]
     lost: Annotated[float | None, Field(description="by all trials, against the best point")]
+    baseline: Annotated[dict[str, Any] | None, Field(description="the setting that runs today")]
+    loss: Annotated[LossOut | None, Field(description="against the baseline, with a loss budget")]
     waiting: Annotated[dict[int, datetime], Field(description="pending trials: when asked")]
     proposals: Annotated[dict[int, datetime], Field(description="proposed trials: when asked")]
 
     @classmethod
     def of(cls, view: Snapshot) -> Self:
         pending, proposed = view.optimizer.pending, view.optimizer.proposed
+        ledger = Ledger.from_rows(view.optimizer, view.optimizer.history())
+        loss = ledger.loss()
         return cls(
             **Summary.of(view).model_dump(),
             settings=view.optimizer.spec(),
-            lost=Ledger.from_rows(view.optimizer, view.optimizer.history()).lost(),
+            lost=ledger.lost(),
+            baseline=view.optimizer.baseline,
+            loss=None if loss is None else LossOut(**asdict(loss)),
             waiting={trial.number: view.asked_at[trial.number] for trial in pending},
             proposals={trial.number: view.asked_at[trial.number] for trial in proposed},
         )

@@ -399,7 +399,27 @@ class Optimizer(WithLock):
             luckiest=self._sign * belief.luckiest,
             holds=situation.guards.holds(x),
             allowed=allowed,
+            **self._gain_at(situation, x),
         )
+
+    def _gain_at(self, situation: Situation, x: Array) -> dict[str, float]:
+        """What f at x is better by than at the baseline, by the joint posterior of both."""
+        from scipy.special import ndtr
+
+        baseline = self._records.baseline
+        if baseline is None:
+            return {}
+        if (x == baseline.x).all():
+            return dict.fromkeys(("gain", "gain_low", "gain_high", "prob_better"), 0.0)
+        both = np.array([x, baseline.x])
+        mu = situation.posterior.predict(both)[0]
+        rates = situation.user_sd(mu, np.ones(2)) * np.array([1.0, -1.0])
+        variance = float(rates @ situation.posterior.covariance(both) @ rates)
+        gain = float(self._sign * -np.diff(situation.user(mu))[0])
+        sd = max(variance, 0.0) ** 0.5
+        better = float(ndtr(gain / sd)) if sd > 0.0 else float(gain > 0.0)
+        low, high = gain - 1.96 * sd, gain + 1.96 * sd
+        return {"gain": gain, "gain_low": low, "gain_high": high, "prob_better": better}
 
     @in_turn
     @one_thread()

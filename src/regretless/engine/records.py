@@ -257,11 +257,12 @@ class Records:
         total = self._checked_budget(budget)
         return Extended(total) if always or total != self.budget else None
 
-    def rebasing(self, params: Mapping[str, Scalar]) -> Baseline | None:
-        """The event of a new baseline; None if it is the present one."""
+    def rebasing(self, params: Mapping[str, Scalar], always: bool = False) -> Baseline | None:
+        """The event of a new baseline; None if it is the present one and `always` is false."""
         given = self.space.validate(params)
         x, now = self.space.encode(given), self.baseline
-        return Baseline(given) if now is None or not (now.x == x).all() else None
+        same = now is not None and bool((now.x == x).all())
+        return Baseline(given) if always or not same else None
 
     # -- applying events ---------------------------------------------------------------------------
 

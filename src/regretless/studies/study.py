@@ -79,8 +79,9 @@ _VERDICTS = (Approved, Rejected, Reconsidered)
 _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
     # A proposal must not be near a point that was rejected meanwhile, and its fit must not have
     # seen a result that was retracted.
-    Asked: (Asked, Extended, Rejected, Retracted, Unobserved, Archived),
+    Asked: (Asked, Extended, Baseline, Rejected, Retracted, Unobserved, Archived),
     Extended: (Asked, Extended),
+    Baseline: (Asked, Baseline),
     Abandoned: (Told, Abandoned, Retracted),
     Told: (),
     Observed: (),
@@ -405,6 +406,19 @@ class Study(Reading):
             lambda records: records.extending(budget, always=key is not None),
             self._key("extend", key),
             change=Extended(budget),
+        )
+
+    def set_baseline(self, params: Mapping[str, Scalar], *, key: str | None = None) -> None:
+        """Declare the setting that runs today, or change it; see `AskTell.set_baseline`.
+
+        A call that is repeated with the same `key` has no effect, even if others changed the
+        baseline since.
+        """
+        given = self.space.validate(params)
+        self._record(
+            lambda records: records.rebasing(given, always=key is not None),
+            self._key("baseline", key),
+            change=Baseline(given),
         )
 
     def approve(

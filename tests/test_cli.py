@@ -555,7 +555,7 @@ def test_a_result_waits_for_a_storage_that_is_away(
     monkeypatch.setattr(tuning.time, "sleep", lambda seconds: None)
     tell, failures = opened.tell, iter([True, True, False, False, False])
 
-    def away(trial: Any, value: float) -> None:
+    def away(trial: Any, value: float, **told: Any) -> None:
         if next(failures):
             raise rl.StorageError("s.db: database is locked")
         tell(trial, value)
@@ -570,7 +570,7 @@ def test_a_result_that_can_t_be_stored_is_handed_back(
 ) -> None:
     monkeypatch.setattr(tuning, "STORAGE_PATIENCE", -1.0)
 
-    def away(trial: Any, value: float) -> None:
+    def away(trial: Any, value: float, **told: Any) -> None:
         raise rl.StorageError("s.db: database is locked")
 
     monkeypatch.setattr(opened, "tell", away)
@@ -585,7 +585,7 @@ def test_ctrl_c_around_the_end_of_a_trial(
 ) -> None:
     tell, calls = opened.tell, []
 
-    def interrupted(trial: Any, value: float) -> None:
+    def interrupted(trial: Any, value: float, **told: Any) -> None:
         calls.append(value)
         if when == "after" or len(calls) > 1:
             tell(trial, value)

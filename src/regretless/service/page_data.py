@@ -81,7 +81,7 @@ def _best(best: Best) -> dict[str, Any]:
     names = ("mean", "low", "high", "sample_mean", "luckiest")
     names_of_gain = ("gain", "gain_low", "gain_high", "prob_better")
     numbers = {name: json_number(getattr(best, name)) for name in (*names, *names_of_gain)}
-    known = {"count": best.count, "allowed": best.allowed}
+    known = {"count": best.count, "allowed": best.allowed, "holds": best.holds}
     return {"params": _exact(best.params), **known, **numbers}
 
 

@@ -22,6 +22,7 @@ PAGES = [
     "docs/theory.md",
     "docs/live-tuning.md",
     "docs/approval.md",
+    "docs/guardrails.md",
 ]
 
 

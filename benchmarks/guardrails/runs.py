@@ -25,7 +25,7 @@ def run(family: str, name: str, seed: int, make: Any = None) -> dict[str, Any]:
     began = time.process_time()
     tool: Tool = (make or TOOLS[name])(task, seed)
     seconds = time.process_time() - began
-    regret, strict, broken, gone, expected = 0.0, 0.0, [], [], []
+    regret, strict, broken, gone, expected, known = 0.0, 0.0, [], [], [], []
     for _ in range(BUDGET):
         began = time.process_time()
         x = tool.ask()
@@ -47,6 +47,7 @@ def run(family: str, name: str, seed: int, make: Any = None) -> dict[str, Any]:
         tool.tell(x, value, metrics)
         seconds += time.process_time() - began
         holding = getattr(getattr(tool, "trial", None), "decision", None)
+        known.append(holding is not None and holding.holds is not None and not holding.caution)
         if holding is not None and holding.holds is not None:
             expected.append(1.0 - float(np.prod(list(holding.holds.values()))))
     # The start is over after the first trial that holds, or after the peers' start.
@@ -61,6 +62,10 @@ def run(family: str, name: str, seed: int, make: Any = None) -> dict[str, Any]:
         "broken": int(sum(broken)),
         "broken_later": int(sum(broken[begin:])),
         "later": BUDGET - begin,
+        "known": int(sum(known[begin:])),  # chosen because the guardrails were known to hold
+        "known_broken": int(
+            sum(b and k for b, k in zip(broken[begin:], known[begin:], strict=True))
+        ),
         "expected": round(float(sum(expected)), 3),
         "last": round(float(np.mean(gone[-10:])), 4),
         "which": [k for k, each in enumerate(broken) if each],

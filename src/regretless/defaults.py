@@ -218,13 +218,15 @@ class MetricRules(NamedTuple):
     """The models of metrics that have a guardrail."""
 
     method: Method = "map"
-    # A fit is due when the points have grown by a tenth beyond so many, not at each new point.
+    # Beyond so many points, a fit is due when they have grown by a tenth, and most fits descend
+    # from the last parameters only.
     free_points: int = 10
     widening: float = 0.5  # see `FitRules`: 2 is so wide that trials hardly leave the baseline
 
     def applied_to(self, fit: FitRules) -> FitRules:
         """The rules of the fit of a metric."""
-        return fit._replace(free_points=self.free_points, widening=self.widening)
+        few = self.free_points
+        return fit._replace(free_points=few, sure_points=few, widening=self.widening)
 
 
 class Defaults(NamedTuple):

@@ -105,7 +105,7 @@ function incumbent() {
       best.gain === null
         ? ""
         : h("p", { id: "best-gain", class: "note" }, overBaseline(best)),
-      loss ? h("p", { id: "loss", class: loss.is_spent ? "warn" : "note" }, loss.sentence) : "",
+      loss ? h("p", { id: "loss", class: "note" }, loss.sentence) : "",
     );
   };
   return { element, update };

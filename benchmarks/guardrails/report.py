@@ -23,8 +23,8 @@ Record = dict[str, Any]
 _INTRODUCTION = f"""\
 # Guardrails: how often they were broken, and what they cost
 
-`python -m benchmarks.guardrails run` and `report`. {BUDGET} trials each, 2 to 4 parameters, noise in
-the objective and in the metrics. Objective and metrics are random functions of several shapes, none
+`python -m benchmarks.guardrails run` and `report`. {BUDGET} trials each, 2 to 4 parameters, noise
+in the objective and in the metrics. Objective and metrics are random functions of several shapes, none
 of them a draw from the library's model. Each seed is a new instance."""
 _TERMS = f"""\
 All tools begin with the baseline. The peers then have a start of their own, ten trials with the

@@ -128,6 +128,12 @@ class Unknown(Constraint):
 
     Args:
         name: the name of the limit, for decisions.
+
+    Example:
+        >>> import numpy as np
+        >>> at = Predicted(x=np.array([[0.5]]), mu=np.zeros(1), sigma=np.ones(1))
+        >>> Unknown("guardrail p99_ms <= 250").slack(at).tolist()
+        [-1.0]
     """
 
     name: str = ""
@@ -147,6 +153,17 @@ class MostLikely(Score):
         limits: the limits, at least one.
         posterior: the posterior of the objective, whose points are the visited ones.
         constraints: limits on where the search may go.
+
+    Example:
+        >>> import numpy as np
+        >>> from regretless.kernels import SE
+        >>> from regretless.model import GP, Data, Hyper
+        >>> data = Data.of(x=np.array([[0.2], [0.8]]), y=np.array([1.0, -1.0]))
+        >>> posterior = GP.of(data, Hyper(SE((0.3,)), lam2=0.01, omega2=1.0))
+        >>> score = MostLikely((Limit(posterior, 0.0, z=1.645),), posterior)
+        >>> value, _ = score(np.array([[0.2], [0.8]]))
+        >>> bool(value[0] > value[1])
+        True
     """
 
     limits: tuple[Limit, ...]
@@ -197,7 +214,13 @@ def _ratio(mean: Array, sd: Array) -> Array:
 
 
 def log_cdf(mean: Array, sd: Array) -> Array:
-    """The logarithm of the probability that a Gaussian is not negative."""
+    """The logarithm of the probability that a Gaussian is not negative.
+
+    Example:
+        >>> import numpy as np
+        >>> np.exp(log_cdf(np.array([0.0]), np.array([1.0]))).round(6).tolist()
+        [0.5]
+    """
     return _log_ndtr(_ratio(mean, sd))
 
 

@@ -78,7 +78,7 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
 def _best(best: Best) -> dict[str, Any]:
     names = ("mean", "low", "high", "sample_mean", "luckiest")
     numbers = {name: json_number(getattr(best, name)) for name in names}
-    known = {"count": best.count, "allowed": best.allowed}
+    known = {"count": best.count, "holds": best.holds, "allowed": best.allowed}
     return {"params": _exact(best.params), **known, **numbers}
 
 

@@ -44,9 +44,13 @@ class Proxy:
         while True:
             try:
                 client, _ = self._listening.accept()
-                server = socket.create_connection(("127.0.0.1", self._target))
             except OSError:
                 return
+            try:
+                server = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:  # the server is away
+                client.close()
+                continue
             self._open += [client, server]
             for pair in (client, server), (server, client):
                 threading.Thread(target=self._pass_on, args=pair, daemon=True).start()

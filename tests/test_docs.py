@@ -21,6 +21,7 @@ PAGES = [
     "docs/policies.md",
     "docs/theory.md",
     "docs/live-tuning.md",
+    "docs/approval.md",
     "docs/guardrails.md",
 ]
 

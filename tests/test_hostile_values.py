@@ -53,6 +53,14 @@ def ready() -> rl.Optimizer:
         (lambda o: rl.Space({"x" * 10**6: rl.Float(0.0, 1.0)}), "a text of 1 to 1000 characters"),
         (lambda o: rl.Prior("low", 1.0, 0.0, 1.0), "need 0 < low < high, got 'low' and 1.0"),
         (lambda o: rl.SE(0.5), "lengthscales: need a list of numbers, got 0.5"),
+        (
+            lambda o: rl.Matern((0.5,), tuple(range(10**4))),
+            "lengthscales: need one per column",
+        ),
+        (
+            lambda o: rl.Ledger.of(o).total([{"x": 0.5, "n": 1}] * 2, [1e200, 1e200]),
+            r"weights: need at most 1e\+100, got 1e\+200",
+        ),
         (lambda o: rl.Model(kernel=["se"]), "kernel: need one of"),
         (lambda o: rl.EI(np.array([])), "incumbent: need one of"),
     ],

@@ -600,3 +600,78 @@ def test_a_link_shows_one_study(driver: Any, tmp_path: Path) -> None:
         assert page.text("#connection") == "Not connected"
         driver.get(f"{service.url}/#/studies/hidden")
         page.wait(lambda: "the link shows one study" in page.text("main"))
+
+
+# -- approval, corrections, names -----------------------------------------------------------------
+
+
+def test_proposals_are_approved_and_rejected(page: Page, service: Service) -> None:
+    settings: dict[str, Any] = {"space": SPACE, "budget": 9, "mode": "recommend"}
+    with Study.open(service.storage, "approval", **settings) as study:
+        study.ask(2)
+        page.open("approval", "#ask")
+        page.wait(lambda: "Trial 1" in page.card("Proposals").text)
+        assert "trials need approval" in page.text(".subtitle")
+        page.button("Approve", page.card("Proposals")).click()
+        page.wait(lambda: "Trial 0" in page.card("Pending trials").text)
+        page.button("Reject…", page.card("Proposals")).click()
+        assert page.run("document.activeElement.id") == "answer"
+        page.button("Cancel").click()
+        assert page.all("dialog") == []
+        assert [trial.number for trial in study.proposed] == [1]
+        page.button("Reject…", page.card("Proposals")).click()
+        page.type("#answer", f"{EVIL} is too slow")
+        study.tell(0, 38.0)  # news come in while somebody is typing
+        page.wait(lambda: page.facts(".facts")["Told"] == "1")
+        assert page.one("#answer").get_attribute("value") == f"{EVIL} is too slow"
+        page.button("Reject").click()
+        page.wait(lambda: page.facts(".facts")["Rejected"] == "1")
+        assert study.history()[1].note == f"{EVIL} is too slow"
+        page.wait(lambda: f"{EVIL} is too slow" in page.text("table.trials"))
+        assert page.driver.title != "hacked"
+        page.button("Reconsider…").click()
+        page.button("Reconsider", page.one("dialog")).click()
+        page.wait(lambda: study.history()[1].status == "reconsidered")
+
+
+def test_results_are_retracted(page: Page, service: Service) -> None:
+    with Study.open(service.storage, "corrections", space=SPACE, budget=9) as study:
+        study.observe({"dose": 1.0, "visits": 4, "drug": "A"}, 39.0)
+        study.tell(study.ask(), 3e4)
+        page.open("corrections", "table.trials")
+        page.wait(lambda: len(page.all("table.trials tbody tr")) == 2)
+        page.button("Retract…").click()  # the newest first
+        page.type("#answer", "grams")
+        page.press(Keys.ENTER)
+        page.wait(lambda: "retracted: grams" in page.card("Pending trials").text)
+        page.button("Retract…").click()
+        page.button("Retract", page.one("dialog")).click()
+        page.wait(lambda: "retracted" in page.text("table.trials tbody tr:last-child"))
+        assert study.observations == 0
+        assert [event.kind for event in study.events()][-2:] == ["retracted", "unobserved"]
+
+
+def test_archive_and_rename(page: Page, service: Service) -> None:
+    page.forgiven.append("404")  # of the old name, until the page has gone to the new one
+    with Study.open(service.storage, "to archive", space=SPACE, budget=9) as study:
+        page.open("to archive", "#ask")
+        page.button("Archive…").click()
+        page.button("Archive", page.one("dialog")).click()
+        page.wait(lambda: "archived" in page.text(".subtitle"))
+        assert study.archived
+        assert not page.one("#ask").is_enabled()
+        page.open(None, "table tbody tr")
+        rows = {row.text.split(" m")[0]: row for row in page.all("table tbody tr")}
+        assert "to archive" not in rows
+        page.one("#show-archived").click()
+        page.wait(lambda: "to archive" in page.one("table").text)
+        page.open("to archive", "#ask")
+        page.button("Unarchive…").click()
+        page.button("Unarchive", page.one("dialog")).click()
+        page.wait(lambda: "archived" not in page.text(".subtitle"))
+        page.button("Rename…").click()
+        page.type("#answer", "new name")
+        page.button("Rename", page.one("dialog")).click()
+        page.wait(lambda: page.text("h1") == "new name" and page.text("#connection") == "Live")
+    with Study.open(service.storage, "new name") as study:
+        assert [event.kind for event in study.events()][-1] == "renamed"

@@ -144,9 +144,10 @@ def until(count: Callable[[], int], goal: int, tally: Tally) -> None:
     """Wait until the count has grown to the goal."""
     deadline = time.monotonic() + SECONDS
     while count() < goal:
-        if time.monotonic() > deadline or tally.faults["uncaught"]:
+        if tally.faults["uncaught"] or tally.faults["hangs"]:
+            return  # a thread has given up: the batch is lost, and counted as such
+        if time.monotonic() > deadline:
             tally.fault("hangs", f"no progress for {SECONDS:.0f} s")
-            return
         time.sleep(0.005)
 
 

@@ -89,7 +89,7 @@ def _old(sources: Path, storage: str, turn: int, tally: Tally) -> Any:
         cwd=sources,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
         check=False,
     )
     if done.returncode:

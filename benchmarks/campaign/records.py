@@ -41,7 +41,17 @@ def add(path: Path, record: dict[str, Any]) -> None:
 
 
 def done(records: Iterable[dict[str, Any]]) -> set[tuple[str, int, int]]:
-    return {(record["part"], record["seed"], record["size"]) for record in records}
+    """The batches that need not be done again: those in which nothing went wrong."""
+    return {batch(record) for record in records if not record.get("faults")}
+
+
+def latest(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The last record of each batch."""
+    return list({batch(record): record for record in records}.values())
+
+
+def batch(record: dict[str, Any]) -> tuple[str, int, int]:
+    return record["part"], record["seed"], record["size"]
 
 
 def about() -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from benchmarks.campaign.parts import PARTS
+from benchmarks.campaign.records import latest
 
 FAULTS = {
     "lost": "lost",
@@ -18,7 +19,10 @@ FAULTS = {
 KILLS = ("kills of workers", "kills of the service", "kills of PostgreSQL")
 
 
-def page(records: list[dict[str, Any]]) -> str:
+def page(every: list[dict[str, Any]]) -> str:
+    """The page.  A batch in which something went wrong is done again; its last record counts."""
+    records = latest(every)
+    before = [record for record in every if record["faults"] and record not in records]
     lines = [
         "# Reliability",
         "",
@@ -35,7 +39,8 @@ def page(records: list[dict[str, Any]]) -> str:
         *_rows(records),
         "",
         *_totals(records),
-        *_faults(records),
+        *_faults("What went wrong, or could not be done", records),
+        *_faults("What went wrong before, in batches that were done again since", before),
         *_figures(records),
         *_versions(records),
     ]
@@ -98,16 +103,17 @@ def _totals(records: list[dict[str, Any]]) -> Iterable[str]:
     yield ""
 
 
-def _faults(records: list[dict[str, Any]]) -> Iterable[str]:
+def _faults(title: str, records: list[dict[str, Any]]) -> Iterable[str]:
     bad = [record for record in records if record["faults"] or record.get("skipped")]
     if not bad:
         return
-    yield "## What went wrong, or could not be done"
+    yield f"## {title}"
     yield ""
     for record in bad:
         what = record.get("skipped") or "; ".join(f"{n} {k}" for k, n in record["faults"].items())
         note = f" ({record['notes'][0]})" if record["notes"] else ""
-        yield f"- {record['part']}, seed {record['seed']}: {what}{note}".replace("\n", " ")[:600]
+        place = f"{record['part']}, seed {record['seed']}, commit {record['about']['commit']}"
+        yield f"- {place}: {what}{note}".replace("\n", " ")[:600]
     yield ""
 
 

@@ -268,6 +268,20 @@ class AskTell(Protocol):
         """
         ...
 
+    def set_baseline(self, params: Mapping[str, Scalar]) -> None:
+        """Declare the setting that runs today, or change it.
+
+        It is tried next, unless it was tried or observed before.  Later trials are compared to it;
+        earlier ones are compared to the baseline of their time.
+
+        Args:
+            params: a value for each parameter.
+
+        Raises:
+            SpaceError: the parameters are not in the space.
+        """
+        ...
+
     def best(self) -> Best:
         """The visited point with the best posterior mean, with a 95 % interval.
 

@@ -203,6 +203,17 @@ class MergeRules(NamedTuple):
     close: float = 0.05  # points differ in each column by at most this share of its range
 
 
+class LossRules(NamedTuple):
+    """How a loss budget is kept, see engine/loss.py; measured: docs/results/harm.md."""
+
+    share: float = 0.2  # of the risk that is left, which one step may use
+    # While few distinct points are known, nobody knows how much f varies.  Its sd counts as at
+    # least this share of the budget then, so that the first steps are short.
+    doubt: float = 0.5
+    # The default model of a run with a loss budget: a single fit is too sure of itself at first.
+    model: ModelRules = ModelRules(method="ensemble", noise_prior=(log(0.08), 1.75))
+
+
 class MetricRules(NamedTuple):
     """The models of metrics that have a guardrail."""
 
@@ -229,6 +240,7 @@ class Defaults(NamedTuple):
     ids: IDSRules = IDSRules()
     search: SearchRules = SearchRules()
     merge: MergeRules = MergeRules()
+    loss: LossRules = LossRules()
     metrics: MetricRules = MetricRules()
     pending_draws: int = 256  # pairs of opposite draws of the results of pending trials
 

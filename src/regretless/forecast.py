@@ -15,7 +15,6 @@ from regretless._internal.blas import one_thread
 from regretless._internal.plain import json_number, json_numbers
 from regretless._internal.shown import shown
 from regretless._internal.validate import check_amount, check_inside, is_iterable, whole
-from regretless.defaults import defaults_of
 from regretless.engine import Direction, Optimizer
 from regretless.errors import ConfigError
 from regretless.model import Belief, Mixture, Model, Posterior, priors_of
@@ -239,7 +238,7 @@ def _ensemble_of(optimizer: Optimizer) -> Belief:
     """The belief of the optimiser, with several sets of hyper-parameters instead of one."""
     model, rules = optimizer.model, optimizer.defaults
     if model.method in ("map", "ml"):
-        honest = defaults_of(3).model.noise_prior
+        honest = rules.loss.model.noise_prior
         model = replace(model, method="ensemble", noise_prior=honest)
     belief = Belief.empty(model, optimizer.space.columns, rules)
     for told in optimizer._belief.told:
@@ -346,7 +345,7 @@ def plan(
 
 def _drawn(space: Space, rng: Generator) -> tuple[Callable[[Array], Array], float]:
     """A function of the prior with mean 0 and sd 1 over the space, and its largest value."""
-    rules = defaults_of()
+    rules = Optimizer(space, 1).defaults
     model = replace(Model.default(rules.model), method="map")
     kernel = model.start(space.columns, rules.fit).kernel
     priors = priors_of(kernel, model, rules.fit)

@@ -206,7 +206,8 @@ def plot_reward(
     Args:
         optimizer: an `Optimizer`, a `Result` or a `Study`.
         ax: where to draw; None makes new Axes.
-        baseline: what an evaluation would have returned without any tuning.  If it is None, the
+        baseline: what an evaluation would have returned without any tuning.  If it is None, it is
+            what the model expects of the baseline of the run.  If the run has none either, the
             first result is the baseline; its noise then counts in every step, and the band is wide.
 
     Returns:
@@ -251,7 +252,8 @@ def plot_reward(
             va="top",
             color=_CYCLE[2],
         )
-    name = "the first result" if baseline is None else f"the baseline ({float(baseline):.4g})"
+    name = "the first result" if optimizer.baseline is None else "the baseline"
+    name = name if baseline is None else f"the baseline ({float(baseline):.4g})"
     ax.set(xlabel="evaluations", ylabel=f"total gain over {name}", xlim=(1, max(2, len(steps))))
     return ax
 

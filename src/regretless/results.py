@@ -345,6 +345,11 @@ class Best:
         allowed: whether each guardrail holds there with its probability.  It is False if that is
             known of no visited point: then the point is the baseline, or the one where the
             guardrails most likely hold.
+        gain: what an evaluation gains there over the baseline, on average; None without a baseline.
+        gain_low: the lower end of the 95 % interval of the gain.
+        gain_high: the upper end of the 95 % interval of the gain.
+        prob_better: the probability that the point is better than the baseline; 0 if it is the
+            baseline.
 
     Example:
         >>> import regretless as rl
@@ -367,6 +372,10 @@ class Best:
     luckiest: float
     holds: dict[str, float] | None = None
     allowed: bool = True
+    gain: float | None = None
+    gain_low: float | None = None
+    gain_high: float | None = None
+    prob_better: float | None = None
 
     def __str__(self) -> str:
         point = ", ".join(f"{name} = {_shown(value)}" for name, value in self.params.items())

@@ -343,6 +343,18 @@ def extend(
         opened.extend(budget, key=key)
 
 
+@app.command("set-baseline")
+def set_baseline(
+    study: Name,
+    params: Annotated[str, typer.Argument(help="The setting that runs today: JSON or @FILE.")],
+    key: Annotated[str | None, typer.Option(help="A repeated call with it has no effect.")] = None,
+    storage: Storage = DEFAULT,
+) -> None:
+    """Declare the setting that runs today, or change it."""
+    with Study.open(storage, study) as opened:
+        opened.set_baseline(from_json("params", params), key=key)
+
+
 @app.command()
 def approve(
     study: Name, number: Number, why: Why = None, key: Key = None, storage: Storage = DEFAULT

@@ -19,6 +19,7 @@ from regretless.engine import (
     Approved,
     Archived,
     Asked,
+    Baseline,
     Event,
     Extended,
     Observed,
@@ -68,8 +69,8 @@ def summary(view: Snapshot, where: str, now: datetime | None = None) -> list[str
     ]
     if optimizer.observations:
         lines += best_point(optimizer.best())
-    lines += price(Ledger.of(optimizer))
-    lines += guardrails(Ledger.of(optimizer).violations())
+    ledger = Ledger.of(optimizer)
+    lines += [*price(ledger), *against_baseline(ledger), *guardrails(ledger.violations())]
     for status, trials in (("pending", optimizer.pending), ("proposed", optimizer.proposed)):
         waiting = (f"{t.number} (for {age(now - view.since[t.number])})" for t in trials)
         lines += [f"{status}: {', '.join(waiting)}"] if trials else []
@@ -85,6 +86,7 @@ def best_point(best: Best) -> list[str]:
         *unsure,
         f"  mean {best.mean:.6g}, 95 % interval {best.low:.6g} to {best.high:.6g}, tried {times}"
         f" (the luckiest result anywhere: {best.luckiest:.6g})",
+        *_over_baseline(best),
     ]
 
 
@@ -101,6 +103,31 @@ def guardrails(violations: Sequence[Violations]) -> list[str]:
             f" {each.expected:.2g} of {each.trials} trials expected to break it"
         )
     return lines
+
+
+def _over_baseline(best: Best) -> list[str]:
+    if best.gain is None or best.prob_better is None:
+        return []
+    if best.prob_better == 0.0 and best.gain == 0.0:
+        return ["  it is the baseline"]
+    return [
+        f"  over the baseline: {best.gain:+.4g} an evaluation, 95 % interval {best.gain_low:.4g} to"
+        f" {best.gain_high:.4g}; better with a probability of {100 * best.prob_better:.4g} %"
+    ]
+
+
+def against_baseline(ledger: Ledger) -> list[str]:
+    """Lines with the total gain over the baseline, and with the loss budget."""
+    optimizer, estimates = ledger.optimizer, ledger.estimates()
+    if optimizer.baseline is None or estimates is None:
+        return []
+    gain = estimates.gain
+    lines = [
+        f"baseline: {json.dumps(optimizer.baseline)}; total gain over it {gain.mean[-1]:.4g}"
+        f" ± {1.96 * gain.sd[-1]:.2g} in {len(gain.mean)} trials"
+    ]
+    loss = ledger.loss()
+    return lines if loss is None else [*lines, str(loss)]
 
 
 def price(ledger: Ledger) -> list[str]:
@@ -151,6 +178,8 @@ def _sentence(event: Event) -> str | None:
             return f"{json.dumps(params)}: {_measured(outcomes, time)}"
         case Abandoned(number):
             return f"trial {number}"
+        case Baseline(params):
+            return json.dumps(params)
         case Extended(budget):
             return f"to {budget} evaluations"
         case Approved(number, why) | Rejected(number, why) | Reconsidered(number, why):

@@ -301,6 +301,10 @@ class RemoteStudy:
         gone = self._post("/abandon", {"older_than": seconds})
         return [_trial(row) for row in self._rows(gone["numbers"])]
 
+    def set_baseline(self, params: Mapping[str, Scalar], *, key: str | None = None) -> None:
+        """Declare the setting that runs today, or change it; see `Study.set_baseline`."""
+        self._post("/baseline", {"params": _params(params)}, key)
+
     def extend(self, budget: int, *, key: str | None = None) -> None:
         """Set a new total budget; see `Study.extend`."""
         self._post("/extend", {"budget": budget}, key)
@@ -352,6 +356,12 @@ class RemoteStudy:
         """Ask for trials until the budget is spent.  Other processes may ask at the same time."""
         check_automatic(str(self.info()["settings"].get("mode", "automatic")))
         return until_spent(lambda: self.ask(within_budget=True))
+
+    @property
+    def baseline(self) -> dict[str, Scalar] | None:
+        """The setting that runs today, after the last `set_baseline`; None if it is not known."""
+        found: dict[str, Scalar] | None = self.info()["baseline"]
+        return found
 
     @property
     def budget(self) -> int:

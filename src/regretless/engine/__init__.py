@@ -5,7 +5,7 @@ from regretless.engine.events import (
     Approved,
     Archived,
     Asked,
-    Based,
+    Baseline,
     Created,
     Event,
     Extended,
@@ -25,7 +25,7 @@ from regretless.engine.events import (
     write,
 )
 from regretless.engine.optimizer import Direction, Optimizer, check_automatic, html_of
-from regretless.engine.records import Records
+from regretless.engine.records import Records, Reference
 from regretless.engine.situation import Situation
 
 __all__ = [
@@ -33,7 +33,7 @@ __all__ = [
     "Approved",
     "Archived",
     "Asked",
-    "Based",
+    "Baseline",
     "Created",
     "Direction",
     "Event",
@@ -44,6 +44,7 @@ __all__ = [
     "Outcome",
     "Reconsidered",
     "Records",
+    "Reference",
     "Rejected",
     "Renamed",
     "Retracted",

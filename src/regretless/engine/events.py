@@ -151,7 +151,7 @@ class Extended:
 
 
 @dataclass(frozen=True)
-class Based:
+class Baseline:
     """The baseline is this setting from now on."""
 
     params: dict[str, Scalar]
@@ -224,7 +224,7 @@ Event = (
     | Observed
     | Abandoned
     | Extended
-    | Based
+    | Baseline
     | Approved
     | Rejected
     | Reconsidered
@@ -483,7 +483,7 @@ _KINDS = {
     ),
     "baseline": _Kind(
         1,
-        lambda fields: Based(fields.object("params")),
+        lambda fields: Baseline(fields.object("params")),
         lambda event: {"params": dict(event.params)},
     ),
     "approved": _Kind(
@@ -522,7 +522,7 @@ _KIND_OF: dict[type, str] = {
     Observed: "observed",
     Abandoned: "abandoned",
     Extended: "extended",
-    Based: "baseline",
+    Baseline: "baseline",
     Approved: "approved",
     Rejected: "rejected",
     Reconsidered: "reconsidered",

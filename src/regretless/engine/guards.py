@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from regretless._internal.arrays import Array
 from regretless.defaults import Defaults
 from regretless.engine.events import Outcome
-from regretless.engine.records import Baseline
+from regretless.engine.records import Reference
 from regretless.errors import StorageError
 from regretless.model import Belief, Model, Observation
 from regretless.policies import FEASIBLE, Constraint, Limit, Unknown, log_cdf
@@ -96,7 +96,7 @@ class Guards:
         mine, theirs = self.beliefs.values(), other.beliefs.values()
         return all(a.told is b.told for a, b in zip(mine, theirs, strict=True))
 
-    def relative_to(self, baseline: Baseline | None) -> Guards:
+    def relative_to(self, baseline: Reference | None) -> Guards:
         """This state with the baseline of today."""
         x = None if baseline is None else baseline.x
         if not self.guardrails or x is self.baseline:

@@ -10,7 +10,7 @@ step may use a share of what is left, and is charged its r_k exactly.  A trial a
 not change T, and is charged nothing.
 
 The posterior is the one given results only: a pending trial counts in T_n, but is not believed to
-bring what is expected of it.
+bring what is expected of it.  A mixture counts as one Gaussian with its mean and its variance.
 """
 
 from __future__ import annotations
@@ -18,17 +18,32 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import copysign, inf, sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from regretless._internal.arrays import Array
-from regretless.model import MixedCovariance, Mixture, Posterior, Scaling, Shared, moments_at
+from regretless.defaults import LossRules
+from regretless.model import Posterior, Scaling, Shared, moments_at
 from regretless.policies import Constraint, Predicted
 
-SHARE = 0.5  # of the risk that is left, which one step may use
 _LEAST_RISK = 1e-12  # a smaller share of the risk is no different from none
 _NO_VARIANCE = 1e-14  # variances below this, in units of omega^2, are rounding errors
+
+
+def least_sd(budget: float, known: int, columns: int, rules: LossRules) -> float:
+    """The least sd of f that the first steps reckon with, in the user's units.
+
+    It is a share of the budget up to d + 2 distinct points, and falls to 0 at twice as many.
+
+    Args:
+        budget: the loss budget.
+        known: the number of distinct points with a result.
+        columns: d, the number of columns.
+        rules: the constants.
+    """
+    few = columns + 2
+    return rules.doubt * budget * min(1.0, max(0.0, 2.0 - known / few))
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +67,7 @@ class LossLimit(Constraint):
         limit: L, in the user's units.
         risk_left: what is left of alpha.
         confidence: 1 - alpha, for the numbers of a decision.
+        share: of the risk that is left, which one step may use.
         own: whether the predictions of a search are those of another posterior.
     """
 
@@ -62,6 +78,7 @@ class LossLimit(Constraint):
     limit: float
     risk_left: float
     confidence: float = 0.95
+    share: float = LossRules().share
     own: bool = False
     unit: float = field(init=False)
 
@@ -73,7 +90,7 @@ class LossLimit(Constraint):
     @property
     def risk(self) -> float:
         """The risk that one step may use."""
-        return max(SHARE * self.risk_left, _LEAST_RISK)
+        return max(self.share * self.risk_left, _LEAST_RISK)
 
     @cached_property
     def z(self) -> float:
@@ -127,41 +144,27 @@ class LossLimit(Constraint):
         return np.asarray(self.points[0])
 
     @cached_property
-    def _of_parts(self) -> list[_Part]:
-        """G under the posterior, or under each part of it if it is a mixture."""
-        base, each = self.points[:1], [(1.0, self.posterior, self._shared)]
-        if isinstance(self.posterior, Mixture) and isinstance(self._shared, MixedCovariance):
-            shared = self._shared.of_parts
-            each = list(
-                zip(self.posterior.weights.tolist(), self.posterior.parts, shared, strict=True)
-            )
-        middle = float(self._beyond @ self.scaling.to_user(self._mu))
-        slopes, rate = self._beyond * self._rates, float(self._rates[0])
-        out = []
-        for weight, part, covariance in each:
-            omega2, mean = part.omega2, middle
-            if len(each) > 1:
-                mean += float(slopes @ (moments_at(part, self.points)[0] - self._mu))
-            mu, sigma = part.predict(base)
-            here = float(self.scaling.to_user(self._mu[0])) + rate * float(mu[0] - self._mu[0])
-            out.append(
-                _Part(
-                    weight,
-                    part,
-                    covariance,
-                    mean,
-                    omega2 * covariance.variance,
-                    here,
-                    omega2 * (rate * float(sigma[0])) ** 2,
-                    omega2 * rate * float(covariance(base)[0]),
-                )
-            )
-        return out
+    def _before(self) -> _Total:
+        """T_n, and its covariance with G."""
+        base, omega2 = self.points[:1], self.posterior.omega2
+        rate, sigma = float(self._rates[0]), float(self._moments[1][0])
+        values = self.scaling.to_user(self._mu)
+        shared = omega2 * rate * float(self._shared(base)[0])  # of f(b) and G
+        whole = omega2 * self._shared.variance
+        variance = whole - 2.0 * shared + omega2 * (rate * sigma) ** 2
+        return _Total(float(self.weights @ values), self._real(variance), whole - shared)
+
+    def _real(self, variance: float) -> float:
+        """The variance, or 0 if it is a rounding error."""
+        return variance if variance > _NO_VARIANCE * self.unit**2 else 0.0
 
     @cached_property
     def exceeded(self) -> float:
         """P(T_n > L): the probability that the trials so far have lost more than the budget."""
-        return sum(part.weight * part.exceeded(self.limit) for part in self._of_parts)
+        from scipy.special import ndtr
+
+        room, sd = self.limit - self._before.mean, sqrt(self._before.variance)
+        return float(ndtr(-room / sd)) if sd > 0.0 else float(room < 0.0)
 
     @cached_property
     def is_spent(self) -> bool:
@@ -248,49 +251,47 @@ class LossLimit(Constraint):
         """r_n = P(T_n <= L < T_n + f(b) - f(x)), the risk of a trial at x."""
         if (x == self.baseline).all():
             return 0.0
-        return sum(part.weight * self._after(part, x)[2] for part in self._of_parts)
+        before, after = self._before, self._after(x)
+        return crossing(
+            self.limit - before.mean,
+            self.limit - after.mean,
+            before.variance,
+            after.variance,
+            after.covariance,
+        )
 
     def numbers(self, x: Array) -> dict[str, Any]:
         """The total loss after a trial at x, expected and at most; and the risk of the trial."""
         from scipy.special import ndtri
 
-        if (x == self.baseline).all():
-            each = [(p.weight, p.total, p.variance_total) for p in self._of_parts]
-        else:
-            each = [(p.weight, *self._after(p, x)[:2]) for p in self._of_parts]
-        mean = sum(weight * m for weight, m, _ in each)
-        variance = sum(weight * (v + (m - mean) ** 2) for weight, m, v in each)
+        total = self._before if (x == self.baseline).all() else self._after(x)
         return {
-            "total_loss": mean,
-            "total_loss_high": mean + float(ndtri(self.confidence)) * sqrt(max(0.0, variance)),
+            "total_loss": total.mean,
+            "total_loss_high": total.mean + float(ndtri(self.confidence)) * sqrt(total.variance),
             "loss_risk": self.charge(x),
         }
 
-    def _after(self, part: _Part, x: Array) -> tuple[float, float, float]:
-        """Mean and variance of the total loss after a trial at x, and the risk of the trial."""
-        here = x[None, :]
+    def _after(self, x: Array) -> _Total:
+        """The total loss after a trial at x, and its covariance with T_n."""
+        here, omega2 = x[None, :], self.posterior.omega2
         mu, sigma = self.posterior.predict(here)
         s = self.posterior.omega * sigma
         rate = float((self._spread(mu, s) / s)[0])
-        own_mu, own_sigma = part.posterior.predict(here)
-        value = float(self.scaling.to_user(mu)[0]) + rate * float(own_mu[0] - mu[0])
-        omega2 = part.posterior.omega2
-        own = omega2 * (rate * float(own_sigma[0])) ** 2
-        with_goal = omega2 * rate * float(part.shared(here)[0])
-        between = part.posterior.covariance(here, self.points[:1])
-        with_base = omega2 * rate * float(self._rates[0]) * float(between[0, 0])
-        mean = part.mean - value
-        variance = part.variance - 2.0 * with_goal + own
-        covariance = part.variance - with_goal - part.with_base + with_base
-        tiny = _NO_VARIANCE * self.unit**2
-        risk = crossing(
-            self.limit - part.total,
-            self.limit - mean,
-            part.variance_total if part.variance_total > tiny else 0.0,
-            max(variance, 0.0),
-            covariance,
-        )
-        return mean, variance, risk
+        with_goal = omega2 * rate * float(self._shared(here)[0])
+        between = float(self.posterior.covariance(here, self.points[:1])[0, 0])
+        with_base = omega2 * rate * float(self._rates[0]) * between
+        mean = float(self._beyond @ self.scaling.to_user(self._mu) - self.scaling.to_user(mu)[0])
+        variance = omega2 * self._shared.variance - 2.0 * with_goal + (rate * float(s[0])) ** 2
+        covariance = self._before.covariance - with_goal + with_base
+        return _Total(mean, self._real(variance), covariance)
+
+
+class _Total(NamedTuple):
+    """A total loss in the user's units."""
+
+    mean: float
+    variance: float
+    covariance: float  # with G, or with T_n
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,37 +302,6 @@ class _Seen:
     d_mu: Array
     d_s: Array
     d_covariance: Array
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """G = T_n + f(b) and f(b) under a posterior, in the user's units."""
-
-    weight: float
-    posterior: Posterior
-    shared: Shared
-    mean: float  # of G
-    variance: float  # of G
-    base: float  # the mean of f(b)
-    base_variance: float
-    with_base: float  # the covariance of G and f(b)
-
-    @property
-    def total(self) -> float:
-        """The mean of T_n."""
-        return self.mean - self.base
-
-    @property
-    def variance_total(self) -> float:
-        """The variance of T_n."""
-        return max(0.0, self.variance - 2.0 * self.with_base + self.base_variance)
-
-    def exceeded(self, limit: float) -> float:
-        """P(T_n > L)."""
-        from scipy.special import ndtr
-
-        sd, gap = sqrt(self.variance_total), limit - self.total
-        return float(ndtr(-gap / sd)) if sd > 0.0 else float(gap < 0.0)
 
 
 def crossing(

@@ -28,7 +28,7 @@ from regretless.engine.events import (
     Abandoned,
     Approved,
     Asked,
-    Based,
+    Baseline,
     Created,
     Event,
     Extended,
@@ -43,7 +43,7 @@ from regretless.engine.events import (
     settings_version,
 )
 from regretless.engine.guards import Guards
-from regretless.engine.loss import LossLimit
+from regretless.engine.loss import LossLimit, least_sd
 from regretless.engine.records import MAX_WHOLE, Records
 from regretless.engine.situation import Situation, draw
 from regretless.errors import ConfigError, RegretlessError, StorageError, TrialError
@@ -158,11 +158,9 @@ class Optimizer(WithLock):
             raise ConfigError(f"direction: need 'maximize' or 'minimize', got {shown(direction)}")
         self.direction = direction
         self.defaults = defaults_of(defaults)
-        self.model = checked_model(
-            space.columns,
-            Model.default(self.defaults.model) if model is None else model,
-            self.defaults.fit,
-        )
+        rules = self.defaults.model if loss_budget is None else self.defaults.loss.model
+        model = Model.default(rules) if model is None else model
+        self.model = checked_model(space.columns, model, self.defaults.fit)
         self.safety = Safety.checked(
             space,
             {
@@ -401,7 +399,27 @@ class Optimizer(WithLock):
             luckiest=self._sign * belief.luckiest,
             holds=situation.guards.holds(x),
             allowed=allowed,
+            **self._gain_at(situation, x),
         )
+
+    def _gain_at(self, situation: Situation, x: Array) -> dict[str, float]:
+        """What f at x is better by than at the baseline, by the joint posterior of both."""
+        from scipy.special import ndtr
+
+        baseline = self._records.baseline
+        if baseline is None:
+            return {}
+        if (x == baseline.x).all():
+            return dict.fromkeys(("gain", "gain_low", "gain_high", "prob_better"), 0.0)
+        both = np.array([x, baseline.x])
+        mu = situation.posterior.predict(both)[0]
+        rates = situation.user_sd(mu, np.ones(2)) * np.array([1.0, -1.0])
+        variance = float(rates @ situation.posterior.covariance(both) @ rates)
+        gain = float(self._sign * -np.diff(situation.user(mu))[0])
+        sd = max(variance, 0.0) ** 0.5
+        better = float(ndtr(gain / sd)) if sd > 0.0 else float(gain > 0.0)
+        low, high = gain - 1.96 * sd, gain + 1.96 * sd
+        return {"gain": gain, "gain_low": low, "gain_high": high, "prob_better": better}
 
     @in_turn
     @one_thread()
@@ -749,15 +767,22 @@ class Optimizer(WithLock):
         assert belief.fitted is not None
         points, weights = self._records.total_loss()
         confidence = self.safety.confidence
+        known, columns = len(belief.posterior.points), self.space.dim
+        posterior = belief.posterior
+        if self.model.method != "fixed":  # then the user knows how much f varies
+            rules = self.defaults.loss
+            least = least_sd(self.safety.loss_budget, known, columns, rules)
+            posterior = belief.doubting(least)
         return LossLimit(
-            belief.posterior,
+            posterior,
             belief.fitted.scaling,
             points,
             weights,
             limit=self.safety.loss_budget,
             risk_left=1.0 - confidence - self._records.risk,
             confidence=confidence,
-            own=bool(self._records.waiting),
+            share=self.defaults.loss.share,
+            own=bool(self._records.waiting) or posterior is not belief.posterior,
         )
 
     def _blind_choice(self, guards: Guards, points: list[Array]) -> tuple[Array, str | None]:
@@ -863,7 +888,7 @@ _FOLDS: dict[type, Callable[[Optimizer, Any], None]] = {
     Observed: Optimizer._on_observed,
     Abandoned: lambda optimizer, event: optimizer._records.fold_abandoned(event),
     Extended: lambda optimizer, event: optimizer._records.fold_extended(event),
-    Based: lambda optimizer, event: optimizer._records.fold_based(event),
+    Baseline: lambda optimizer, event: optimizer._records.fold_based(event),
     Approved: lambda optimizer, event: optimizer._records.fold_approved(event),
     Rejected: lambda optimizer, event: optimizer._records.fold_rejected(event),
     Reconsidered: lambda optimizer, event: optimizer._records.fold_reconsidered(event),

@@ -23,7 +23,7 @@ from regretless.engine.events import (
     Abandoned,
     Approved,
     Asked,
-    Based,
+    Baseline,
     Extended,
     Observed,
     Outcome,
@@ -84,7 +84,7 @@ class Record:
         return row if self.note is None else replace(row, note=self.note)
 
 
-class Baseline(NamedTuple):
+class Reference(NamedTuple):
     """A setting that runs, or ran, without the trials."""
 
     params: dict[str, Scalar]
@@ -128,9 +128,9 @@ class Records:
         self.tried: set[bytes] = set()  # all points that were asked for or observed, encoded
         self.risk = 0.0  # the sum of what the decisions were charged, see engine/loss.py
         # Each baseline with the number of the first trial that it counts for.
-        self.baselines: list[Baseline] = []
+        self.baselines: list[Reference] = []
         if baseline is not None:
-            self.baselines.append(Baseline(dict(baseline), space.encode(baseline), 0))
+            self.baselines.append(Reference(dict(baseline), space.encode(baseline), 0))
 
     def copy(self) -> Records:
         """The same records.  A change of one does not change the other."""
@@ -257,11 +257,12 @@ class Records:
         total = self._checked_budget(budget)
         return Extended(total) if always or total != self.budget else None
 
-    def rebasing(self, params: Mapping[str, Scalar]) -> Based | None:
-        """The event of a new baseline; None if it is the present one."""
+    def rebasing(self, params: Mapping[str, Scalar], always: bool = False) -> Baseline | None:
+        """The event of a new baseline; None if it is the present one and `always` is false."""
         given = self.space.validate(params)
         x, now = self.space.encode(given), self.baseline
-        return Based(given) if now is None or not (now.x == x).all() else None
+        same = now is not None and bool((now.x == x).all())
+        return Baseline(given) if always or not same else None
 
     # -- applying events ---------------------------------------------------------------------------
 
@@ -368,10 +369,10 @@ class Records:
     def fold_extended(self, event: Extended) -> None:
         self.budget = self._checked_budget(event.budget)
 
-    def fold_based(self, event: Based) -> None:
+    def fold_based(self, event: Baseline) -> None:
         params = self.space.validate(event.params)
         since = len(self.trials) if self.baselines else 0
-        self.baselines.append(Baseline(params, self.space.encode(params), since))
+        self.baselines.append(Reference(params, self.space.encode(params), since))
 
     # -- what is known -----------------------------------------------------------------------------
 
@@ -401,7 +402,7 @@ class Records:
         return self.horizon.remaining
 
     @property
-    def baseline(self) -> Baseline | None:
+    def baseline(self) -> Reference | None:
         """The setting that runs today, if it is known."""
         return self.baselines[-1] if self.baselines else None
 
@@ -410,9 +411,9 @@ class Records:
         """Whether there is a baseline that was neither asked for nor observed."""
         return self.baseline is not None and self.baseline.x.tobytes() not in self.tried
 
-    def references(self) -> list[Baseline]:
+    def references(self) -> list[Reference]:
         """For each trial, the baseline that it is compared to: the one at its time."""
-        out: list[Baseline] = []
+        out: list[Reference] = []
         ends = [*(each.since for each in self.baselines[1:]), len(self.trials)]
         for each, end in zip(self.baselines, ends, strict=True):
             out += [each] * (end - len(out))

@@ -182,11 +182,8 @@ class Situation:
             held_back = held_back or objection
         choice = self._stay() if self.horizon.is_spent else self._search()
         choice = self._admitted(choice)
-        decision = self._explain(choice, plain)
-        held_back = held_back or choice.held_back
-        return choice.x, replace(
-            decision, merged=choice.merged, held_back=held_back, caution=choice.caution
-        )
+        choice = choice._replace(held_back=held_back or choice.held_back)
+        return choice.x, self._explain(choice, plain)
 
     def _stay(self, held_back: str | None = None) -> _Choice:
         """The incumbent; if no visited point is allowed, the refuge or the most likely point."""
@@ -309,6 +306,9 @@ class Situation:
             gate=self.policy.threshold(self.inputs),
             z=z,
             tried=self.belief.times_told(x),
+            merged=choice.merged,
+            held_back=choice.held_back,
+            caution=choice.caution,
             noise_sd=posterior.noise_sd * self.unit,
             fit_ok=self.fitted.ok,
             jitter=posterior.jitter,

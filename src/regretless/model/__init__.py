@@ -5,7 +5,7 @@ from regretless.model.data import Data
 from regretless.model.factor import Factor, NotPositiveDefinite
 from regretless.model.gp import GP
 from regretless.model.hyper import Hyper
-from regretless.model.mixture import MixedCovariance, Mixture
+from regretless.model.mixture import Mixture
 from regretless.model.model import Model, checked_model
 from regretless.model.posterior import Posterior, SamplePath, Shared, moments_at
 from regretless.model.priors import priors_of
@@ -19,7 +19,6 @@ __all__ = [
     "Fitted",
     "History",
     "Hyper",
-    "MixedCovariance",
     "Mixture",
     "Model",
     "NotPositiveDefinite",

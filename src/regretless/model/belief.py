@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -163,6 +163,29 @@ class Belief:
             posterior = Mixture.of(each)
             ready = replace(self, posterior=posterior, included=at)
         return ready if ready.included == len(self.told) else ready._caught_up()
+
+    def doubting(self, sd: float) -> Posterior:
+        """The posterior if the sd of the signal, in the user's units, is at least `sd`.
+
+        The noise stays the same.  It is the posterior itself if its signal is as large already.
+        """
+        assert self.posterior is not None
+        assert self.fitted is not None
+        least = (sd / self.fitted.scaling.scale) ** 2
+        each = self.fitted.hypers
+        if all(hyper.omega2 >= least for hyper in each):
+            return self.posterior
+        wide = [max(hyper.omega2, least) for hyper in each]
+        data = self._scaled(self.fitted.scaling, len(self.told))
+        parts = tuple(
+            self.model.posterior(
+                data, replace(hyper, omega2=omega2, lam2=hyper.lam2 * hyper.omega2 / omega2)
+            )
+            for hyper, omega2 in zip(each, wide, strict=True)
+        )
+        if not isinstance(self.posterior, Mixture):
+            return parts[0]
+        return cast(Posterior, Mixture(parts, self.posterior.log_weights))
 
     def with_posterior_of(self, earlier: Belief) -> Belief:
         """This state with the posterior of an earlier one, which then need not be built again.

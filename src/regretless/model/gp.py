@@ -312,6 +312,32 @@ class SharedCovariance:
         k, pullback = self.gp.hyper.kernel.cross_vjp(x, centres)
         return k @ weights, lambda a: pullback(a[:, None] * weights)
 
+    def blended(self, share: float, lean: float) -> Blend:
+        """share times the covariance, plus lean times the posterior mean, as one function."""
+        centres, weights = self._sum
+        weights = share * weights
+        weights[: len(self.gp.data)] += lean * self.gp.alpha
+        return Blend(self.gp, centres, weights, lean * self.gp.mean)
+
+
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """A constant plus a weighted sum of k(., z_i)."""
+
+    gp: GP
+    centres: Array
+    weights: Array
+    constant: float
+
+    def __call__(self, x: Array) -> Array:
+        return self.constant + self.gp.hyper.kernel.gram(x, self.centres) @ self.weights
+
+    def with_gradient(self, x: Array) -> tuple[Array, Pullback]:
+        """The values at the rows of x, and the function a -> a times the gradient, by row."""
+        k, pullback = self.gp.hyper.kernel.cross_vjp(x, self.centres)
+        value = self.constant + k @ self.weights
+        return value, lambda a: pullback(a[:, None] * self.weights)
+
 
 def _in_blocks(function: Callable[[Array], Array], x: Array, width: int) -> Array:
     """function(x), computed for blocks of rows, because it needs len(x) times `width` numbers."""

@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import log, sqrt
-from typing import cast
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.random import Generator
 
 from regretless._internal.arrays import Array
 from regretless.kernels import Pullback
+from regretless.model.gp import SharedCovariance
 from regretless.model.posterior import Posterior, SamplePath, Shared, moments_at
 
 _TINY = 1e-14  # smallest posterior variance, in units of omega^2
@@ -230,26 +231,62 @@ class MixedCovariance:
         total = mixture.weights @ (mixture._omega2s * own + self._apart**2)
         return float(total) / mixture.omega2
 
+    @cached_property
+    def _terms(self) -> list[_Term]:
+        """Functions whose sum is the covariance: of each part, its covariance and its mean."""
+        return [
+            shared.blended(share, lean)
+            if isinstance(shared, SharedCovariance)
+            else _Apart(share, lean, part, shared)
+            for (share, lean, part), shared in zip(self._each, self.of_parts, strict=True)
+            if abs(share) + abs(lean) > _NO_WEIGHT
+        ]
+
     def __call__(self, x: Array) -> Array:
         total = np.zeros(len(x))
-        for (share, lean, part), shared in zip(self._each, self.of_parts, strict=True):
-            total += share * shared(x) + lean * part.predict(x)[0]
+        for term in self._terms:
+            total += term(x)
         return total
 
     def with_gradient(self, x: Array) -> tuple[Array, Pullback]:
-        total = np.zeros(len(x))
-        pulls: list[tuple[float, float, Pullback, Callable[[Array, Array], Array]]] = []
-        for (share, lean, part), shared in zip(self._each, self.of_parts, strict=True):
-            covariance, pull = shared.with_gradient(x)
-            mu, _, gradient = part.predict_vjp(x)
-            total += share * covariance + lean * mu
-            pulls.append((share, lean, pull, gradient))
+        total, pulls = np.zeros(len(x)), []
+        for term in self._terms:
+            value, pull = term.with_gradient(x)
+            total += value
+            pulls.append(pull)
 
         def pullback(a: Array) -> Array:
-            none = np.zeros_like(a)
             slope = np.zeros_like(x)
-            for share, lean, pull, gradient in pulls:
-                slope += pull(share * a) + gradient(lean * a, none)
+            for pull in pulls:
+                slope += pull(a)
             return slope
 
         return total, pullback
+
+
+class _Term(Protocol):
+    def __call__(self, x: Array) -> Array: ...
+
+    def with_gradient(self, x: Array) -> tuple[Array, Pullback]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class _Apart:
+    """share times a covariance plus lean times a mean, for a posterior of the user's own."""
+
+    share: float
+    lean: float
+    part: Posterior
+    shared: Shared
+
+    def __call__(self, x: Array) -> Array:
+        return self.share * self.shared(x) + self.lean * self.part.predict(x)[0]
+
+    def with_gradient(self, x: Array) -> tuple[Array, Pullback]:
+        covariance, pull = self.shared.with_gradient(x)
+        mu, _, gradient = self.part.predict_vjp(x)
+
+        def pullback(a: Array) -> Array:
+            return pull(self.share * a) + gradient(self.lean * a, np.zeros_like(a))
+
+        return self.share * covariance + self.lean * mu, pullback

@@ -155,6 +155,16 @@ async def observe(this: This, known: schema.Observation, key: Key = None) -> Res
     return Response(status_code=NO_CONTENT)
 
 
+@router.post("/{name}/baseline", status_code=NO_CONTENT)
+async def set_baseline(this: This, now: schema.BaselineIn, key: Key = None) -> None:
+    """Declare the setting that runs today, or change it.
+
+    A request that is repeated with the same Idempotency-Key changes nothing, even if the baseline
+    was changed in between.
+    """
+    await this.do(this.study.set_baseline, now.params, key=key)
+
+
 @router.post("/{name}/extend", status_code=NO_CONTENT)
 async def extend(this: This, extension: schema.Extension, key: Key = None) -> None:
     """Set a new total budget.

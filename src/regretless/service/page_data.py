@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -68,6 +68,8 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
         "proposed": _under_way(snapshot, optimizer.proposed),
         "decisions": _decisions(rows),
         "guardrails": [vars(each) for each in Ledger.from_rows(optimizer, rows).violations()],
+        "baseline": optimizer.baseline and _exact(optimizer.baseline),
+        "loss": view and _loss(Ledger.from_rows(optimizer, rows)),
         "running": view and _running(Ledger.from_rows(optimizer, rows)),
         "calibration": _calibration(rows),
         "slices": view.slices() if view else [],
@@ -77,8 +79,9 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
 
 def _best(best: Best) -> dict[str, Any]:
     names = ("mean", "low", "high", "sample_mean", "luckiest")
-    numbers = {name: json_number(getattr(best, name)) for name in names}
-    known = {"count": best.count, "holds": best.holds, "allowed": best.allowed}
+    names_of_gain = ("gain", "gain_low", "gain_high", "prob_better")
+    numbers = {name: json_number(getattr(best, name)) for name in (*names, *names_of_gain)}
+    known = {"count": best.count, "allowed": best.allowed, "holds": best.holds}
     return {"params": _exact(best.params), **known, **numbers}
 
 
@@ -127,6 +130,15 @@ def _trial(index: int, row: Row) -> dict[str, Any]:
         "sentence": str(row.decision or ""),
         "note": row.note,
     }
+
+
+def _loss(ledger: Ledger) -> dict[str, Any] | None:
+    """The total loss against the baseline and its budget; None if there is no loss budget."""
+    loss = ledger.loss()
+    if loss is None:
+        return None
+    numbers = {name: json_number(value) for name, value in asdict(loss).items()}
+    return numbers | {"is_spent": loss.is_spent, "sentence": str(loss)}
 
 
 def _calibration(rows: Sequence[Row]) -> dict[str, Any]:

@@ -221,6 +221,10 @@ class Adoption(_Request):
     params: Params
 
 
+class BaselineIn(_Request):
+    params: Annotated[Params, Field(description="the setting that runs today")]
+
+
 class Extension(_Request):
     budget: Budget
 
@@ -314,6 +318,10 @@ class BestOut(BaseModel):
     allowed: Annotated[
         bool, Field(description="false if no visited point is known to keep to all guardrails")
     ] = True
+    gain: Annotated[float | None, Field(description="over the baseline, an evaluation")] = None
+    gain_low: Annotated[float | None, Field(description="95 % interval of the gain")] = None
+    gain_high: float | None = None
+    prob_better: Annotated[float | None, Field(description="than the baseline")] = None
 
     @classmethod
     def of(cls, best: Best) -> Self:
@@ -382,9 +390,22 @@ class GuardrailOut(BaseModel):
     observed: Annotated[int, Field(description="how many of these results are beyond the limit")]
 
 
+class LossOut(BaseModel):
+    """The total loss against the baseline so far, and the loss budget."""
+
+    expected: float
+    high: Annotated[float, Field(description="at most, with the confidence")]
+    budget: float
+    confidence: float
+    exceeded: Annotated[float, Field(description="probability that it exceeds the budget")]
+    is_spent: Annotated[bool, Field(description="then only what is known to be better is tried")]
+
+
 class Detail(Summary):
     settings: dict[str, Any]
     lost: Annotated[float | None, Field(description="by all trials, against the best point")]
+    baseline: Annotated[dict[str, Any] | None, Field(description="the setting that runs today")]
+    loss: Annotated[LossOut | None, Field(description="against the baseline, with a loss budget")]
     waiting: Annotated[dict[int, datetime], Field(description="pending trials: when asked")]
     proposals: Annotated[dict[int, datetime], Field(description="proposed trials: when asked")]
     guardrails: list[GuardrailOut]
@@ -393,11 +414,14 @@ class Detail(Summary):
     def of(cls, view: Snapshot) -> Self:
         pending, proposed = view.optimizer.pending, view.optimizer.proposed
         ledger = Ledger.from_rows(view.optimizer, view.optimizer.history())
+        loss = ledger.loss()
         return cls(
             **Summary.of(view).model_dump(),
             settings=view.optimizer.spec(),
             lost=ledger.lost(),
             guardrails=[GuardrailOut(**vars(each)) for each in ledger.violations()],
+            baseline=view.optimizer.baseline,
+            loss=None if loss is None else LossOut(**asdict(loss)),
             waiting={trial.number: view.asked_at[trial.number] for trial in pending},
             proposals={trial.number: view.asked_at[trial.number] for trial in proposed},
         )

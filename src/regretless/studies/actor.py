@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 from regretless._internal.validate import check_name
 
-_actor: ContextVar[str | None] = ContextVar("regretless_actor", default=None)
+acting: ContextVar[str | None] = ContextVar("regretless_actor", default=None)
 
 
 @contextmanager
@@ -28,13 +28,8 @@ def acting_as(name: str | None) -> Iterator[None]:
     """
     if name is not None:
         check_name("actor", name)
-    before = _actor.set(name)
+    before = acting.set(name)
     try:
         yield
     finally:
-        _actor.reset(before)
-
-
-def current_actor() -> str | None:
-    """The name that `acting_as` has set; None outside of it."""
-    return _actor.get()
+        acting.reset(before)

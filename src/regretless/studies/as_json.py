@@ -17,6 +17,8 @@ _COUNTED = ("told", "pending", "abandoned", "observed", "proposed", "rejected", 
 def study_json(view: Snapshot) -> dict[str, Any]:
     """Where a study stands: its settings, its counts, the best point, the loss and all trials."""
     optimizer = view.optimizer
+    ledger = Ledger.of(optimizer)
+    loss = ledger.loss()
     return {
         "study": view.name,
         "seq": view.seq,
@@ -29,8 +31,10 @@ def study_json(view: Snapshot) -> dict[str, Any]:
         "pending": {t.number: view.asked_at[t.number].isoformat() for t in optimizer.pending},
         "proposed": {t.number: view.asked_at[t.number].isoformat() for t in optimizer.proposed},
         "best": asdict(optimizer.best()) if optimizer.observations else None,
-        "lost": Ledger.of(optimizer).lost(),
-        "guardrails": [asdict(each) for each in Ledger.of(optimizer).violations()],
+        "lost": ledger.lost(),
+        "baseline": optimizer.baseline,
+        "loss": None if loss is None else asdict(loss),
+        "guardrails": [asdict(each) for each in ledger.violations()],
         "trials": [row.flat() for row in optimizer.history()],
     }
 

@@ -39,7 +39,7 @@ from regretless.errors import (
     StorageError,
     UnknownStudyError,
 )
-from regretless.studies.actor import current_actor
+from regretless.studies.actor import acting
 from regretless.studies.database import (
     ATTEMPTS,
     EVENTS,
@@ -394,7 +394,7 @@ class Journal:
         check_name("kind", kind)
         name = uuid.uuid4().hex if key is None else key
         check_name("key", name)
-        actor = current_actor()
+        actor = acting.get()
         text, same = _dump(kind, body, actor)
 
         def work(conn: sa.Connection) -> StoredEvent:

@@ -64,6 +64,11 @@ class Reading(ABC):
         return self._state.optimizer.policy
 
     @property
+    def baseline(self) -> dict[str, Scalar] | None:
+        """The setting that runs today, after the last `set_baseline`; None if it is not known."""
+        return self._look(lambda optimizer: optimizer.baseline)
+
+    @property
     def budget(self) -> int:
         """The total number of evaluations, after the last `extend`."""
         return self._look(lambda optimizer: optimizer.budget)

@@ -16,6 +16,7 @@ from regretless.engine import (
     Approved,
     Archived,
     Asked,
+    Baseline,
     Created,
     Event,
     Extended,
@@ -159,7 +160,9 @@ class State:
             self.by_key[stored.key] = len(self.asked_at)
             self.asked_at.append(stored.time)
             self.since.append(stored.time)
-        elif isinstance(event, Abandoned | Extended | Approved | Rejected | Reconsidered):
+        elif isinstance(
+            event, Abandoned | Extended | Baseline | Approved | Rejected | Reconsidered
+        ):
             self.changes[stored.key] = event
         elif isinstance(event, Observed) and not stored.key.startswith("observe "):
             self.observed[content_of(stored.body)] += 1

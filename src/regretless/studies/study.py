@@ -34,7 +34,7 @@ from regretless.engine import (
     Approved,
     Archived,
     Asked,
-    Based,
+    Baseline,
     Created,
     Direction,
     Event,
@@ -79,8 +79,9 @@ _VERDICTS = (Approved, Rejected, Reconsidered)
 _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
     # A proposal must not be near a point that was rejected meanwhile, and its fit must not have
     # seen a result that was retracted.
-    Asked: (Asked, Extended, Rejected, Retracted, Unobserved, Archived),
+    Asked: (Asked, Extended, Baseline, Rejected, Retracted, Unobserved, Archived),
     Extended: (Asked, Extended),
+    Baseline: (Asked, Baseline),
     Abandoned: (Told, Abandoned, Retracted),
     Told: (),
     Observed: (),
@@ -407,6 +408,19 @@ class Study(Reading):
             change=Extended(budget),
         )
 
+    def set_baseline(self, params: Mapping[str, Scalar], *, key: str | None = None) -> None:
+        """Declare the setting that runs today, or change it; see `AskTell.set_baseline`.
+
+        A call that is repeated with the same `key` has no effect, even if others changed the
+        baseline since.
+        """
+        given = self.space.validate(params)
+        self._record(
+            lambda records: records.rebasing(given, always=key is not None),
+            self._key("baseline", key),
+            change=Baseline(given),
+        )
+
     def approve(
         self, trial: Trial | int, why: str | None = None, *, key: str | None = None
     ) -> None:
@@ -703,7 +717,7 @@ def _key_of(event: Event, state: State) -> str | None:
         return archiving_key(state.archivings + 1)
     if isinstance(event, Unobserved):
         return f"unobserved {event.index}"
-    if isinstance(event, Created | Asked | Observed | Extended | Based | OfStudy):
+    if isinstance(event, Created | Asked | Observed | Extended | Baseline | OfStudy):
         return None
     verb = "verdict" if isinstance(event, Approved | Rejected) else type(event).__name__.lower()
     corrections = len(state.optimizer._records.trials[event.number].corrections)

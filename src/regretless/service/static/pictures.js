@@ -93,7 +93,8 @@ export function reward(name) {
       class: "told",
       name: "by the results told",
     };
-    const kept = given === null ? "keeping the first point" : `a baseline of ${number(given)}`;
+    const own = running.over === "baseline" ? "the baseline" : "keeping the first point";
+    const kept = given === null ? own : `a baseline of ${number(given)}`;
     const label = `Total gain over ${kept}`;
     const spec = sumChart(
       label,

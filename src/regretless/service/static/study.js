@@ -25,6 +25,7 @@ const REASONS = {
   resample: "a point that was tried before",
   exhausted: "past the budget: the best point",
   given: "somebody else’s choice",
+  baseline: "the setting that runs today",
 };
 const FIRST_ROWS = 12;
 const MOST_CELLS = 2000;
@@ -84,7 +85,7 @@ function news({ counts, best }) {
 function incumbent() {
   const content = h("div", { id: "incumbent" });
   const element = card("Best point so far", "third", content);
-  const update = ({ best }) => {
+  const update = ({ best, loss }) => {
     if (!best) return content.replaceChildren(h("p", { class: "note" }, "Nothing was told yet."));
     const step = (best.high - best.low) / 4;
     const times = best.count === 1 ? "once" : `${best.count} times`;
@@ -101,9 +102,19 @@ function incumbent() {
         { id: "best-count", class: "note" },
         `Tried ${times}, sample mean ${rounded(best.sample_mean, step)}. The luckiest result anywhere was ${rounded(best.luckiest, step)}.`,
       ),
+      best.gain === null
+        ? ""
+        : h("p", { id: "best-gain", class: "note" }, overBaseline(best)),
+      loss ? h("p", { id: "loss", class: loss.is_spent ? "warn" : "note" }, loss.sentence) : "",
     );
   };
   return { element, update };
+}
+
+function overBaseline({ gain, gain_low, gain_high, prob_better }) {
+  if (gain === 0 && prob_better === 0) return "It is the baseline.";
+  const step = (gain_high - gain_low) / 4;
+  return `Over the baseline ${rounded(gain, step)} a trial (95 %: ${interval(gain_low, gain_high)}), better with ${percent(prob_better)}.`;
 }
 
 const list = (params) =>

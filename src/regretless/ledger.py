@@ -118,6 +118,8 @@ class Estimates:
     regret  what the trials lost against the best point as known now
     gain    what the trials gained over the point of the first trial, had that been kept
     first   the posterior mean at the point of the first trial
+    known   what the trials lost against the optimum or the bound that the user gave (see
+            `Optimizer`); None if none was given, or if the results contradict it
 
     The best point is the visited one with the best posterior mean.  The regret against the true
     optimum is larger by what no visited point has reached.  The posterior mean at the best of
@@ -128,6 +130,7 @@ class Estimates:
     regret: RunningTotal
     gain: RunningTotal
     first: float
+    known: RunningTotal | None = None
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON; None replaces a number that is not finite."""
@@ -136,6 +139,7 @@ class Estimates:
             "regret": self.regret.to_json(),
             "gain": self.gain.to_json(),
             "first": json_number(self.first),
+            **({} if self.known is None else {"known": self.known.to_json()}),
         }
 
 
@@ -310,12 +314,15 @@ class Ledger:
         ]
         points, index = _distinct_rows([*tried, optimizer.space.encode(optimizer.best().params)])
         visits, best, first = index[:-1], int(index[-1]), int(index[0])
-        f = JointPosterior.at(optimizer._situation(), points)
+        situation = optimizer._situation()
+        f = JointPosterior.at(situation, points)
+        served = f.running_total(visits)
         return Estimates(
-            served=f.running_total(visits),
+            served=served,
             regret=f.better_than(best, -optimizer.sign).running_total(visits),
             gain=f.better_than(first, optimizer.sign).running_total(visits),
             first=float(f.mean[first]),
+            known=_against(served, situation),
         )
 
     @one_thread()
@@ -384,6 +391,14 @@ class Ledger:
             "lost": json_number(self.lost()),
             "estimates": None if estimates is None else estimates.to_json(),
         }
+
+
+def _against(served: RunningTotal, situation: Situation) -> RunningTotal | None:
+    """What was lost against the value that the user knows."""
+    if situation.known is None or situation.contradicted:
+        return None
+    could = situation.known.value * np.arange(1, len(served.mean) + 1)
+    return RunningTotal(situation.sign * (could - served.mean), served.sd)
 
 
 def distinct_points(

@@ -84,7 +84,7 @@ function news({ counts, best }) {
 function incumbent() {
   const content = h("div", { id: "incumbent" });
   const element = card("Best point so far", "third", content);
-  const update = ({ best }) => {
+  const update = ({ best, known }) => {
     if (!best) return content.replaceChildren(h("p", { class: "note" }, "Nothing was told yet."));
     const step = (best.high - best.low) / 4;
     const times = best.count === 1 ? "once" : `${best.count} times`;
@@ -101,9 +101,18 @@ function incumbent() {
         { id: "best-count", class: "note" },
         `Tried ${times}, sample mean ${rounded(best.sample_mean, step)}. The luckiest result anywhere was ${rounded(best.luckiest, step)}.`,
       ),
+      known ? h("p", { id: "best-regret", class: "note" }, ofKnown(known, best, step)) : "",
     );
   };
   return { element, update };
+}
+
+// What is left to gain, if the optimum or a bound was given.
+function ofKnown({ value, exact }, best, step) {
+  const what = `${exact ? "optimum" : "bound"} ${number(value)}`;
+  return best.regret === null
+    ? `Results are clearly better than the ${what} that was given, so it is not used.`
+    : `Within ${rounded(best.regret, step)} of the known ${what}.`;
 }
 
 const list = (params) =>
@@ -111,7 +120,7 @@ const list = (params) =>
     "dl",
     { class: "params" },
     Object.entries(params).map(([name, value]) =>
-      h("div", {}, h("dt", {}, name), h("dd", { title: String(value) }, scalar(value))),
+      h("div", {}, h("dt", {}, name), h("dd", { title: scalar(value) }, scalar(value))),
     ),
   );
 

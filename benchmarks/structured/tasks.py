@@ -173,7 +173,7 @@ LABELS = {"+": 2, "*": 2, "sin": 1, "x": 0, "1": 0}
 
 
 def expression(rng: Generator, seed: int) -> Task:
-    """Symbolic regression: an expression whose values are those of a hidden one of 7 to 11 nodes."""
+    """Symbolic regression: an expression whose values are those of a hidden one, 7 to 11 nodes."""
     kind = Tree(LABELS, at_most=15)
     while True:
         hidden = kind.draw(rng)
@@ -208,11 +208,8 @@ def cell(rng: Generator, seed: int) -> Task:
     The value is that of the best path from the input to the output, by its operations in order,
     plus a share of the second best, minus a cost for each edge.  All cells are compared.
     """
-    worth = {
-        ops: float(rng.normal(0.6 * len(ops), 1.0))
-        for k in range(4)
-        for ops in product(OPERATIONS, repeat=k)
-    }
+    ways = [ops for k in range(4) for ops in product(OPERATIONS, repeat=k)]
+    worth = {ops: float(rng.normal(0.6 * len(ops), 1.0)) for ops in ways}
     cost = 0.15
     kind = Graph(OPERATIONS, 5, directed=True, ends=("in", "out"))
 

@@ -83,7 +83,7 @@ class Permutation(_Arranged, json="permutation"):
             raise SpaceError(f"Permutation: need at most {MOST_ITEMS} items, got {len(self.items)}")
 
     @property
-    def count(self) -> int:
+    def values_in_all(self) -> int:
         return factorial(min(len(self.items), 20))
 
     def every(self) -> Iterator[list[Scalar]]:
@@ -155,7 +155,7 @@ class Subset(_Arranged, json="subset"):
         >>> crew = Subset(["Ann", "Bo", "Cy"], at_least=1, at_most=2)
         >>> crew.validate(["Cy", "Ann"])
         ['Ann', 'Cy']
-        >>> crew.count
+        >>> crew.values_in_all
         6
     """
 
@@ -179,7 +179,7 @@ class Subset(_Arranged, json="subset"):
         return range(self.at_least, self._most + 1)
 
     @property
-    def count(self) -> int:
+    def values_in_all(self) -> int:
         return sum(comb(len(self.items), size) for size in self._sizes)
 
     def every(self) -> Iterator[list[Scalar]]:

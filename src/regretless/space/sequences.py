@@ -80,7 +80,7 @@ class Sequence(Structured, json="sequence"):
         return all(isinstance(letter, str) and len(letter) == 1 for letter in self.alphabet)
 
     @property
-    def count(self) -> int:
+    def values_in_all(self) -> int:
         letters = len(self.alphabet)
         return sum(letters ** min(n, 20) for n in range(self.at_least, self._most + 1))
 

@@ -118,12 +118,12 @@ class Structured(Parameter):
         return value
 
     @property
-    def count(self) -> int | None:
+    def values_in_all(self) -> int | None:
         """The number of values, if it is known."""
         return None
 
     def every(self) -> Iterator[Any]:
-        """All values; needed if `count` is known and small."""
+        """All values; needed if `values_in_all` is known and small."""
         raise NotImplementedError
 
     # -- the parameter -----------------------------------------------------------------------------
@@ -154,9 +154,10 @@ class Structured(Parameter):
 
     def moved(self, u: float, rng: Generator, count: int) -> Array:
         """The coordinates of at most `count` neighbours, drawn at random."""
-        around = self.neighbours(self._object(self._known.name(u)), rng)
-        texts = islice((self._written(value) for value in around), count)
-        return np.array([self._known.add(text) for text in texts])
+        here = self._known.name(u)
+        around = islice(self.neighbours(self._object(here), rng), count)
+        names = dict.fromkeys(self._known.add(self._written(value)) for value in around)
+        return np.array([name for name in names if name != here])
 
     def places(self) -> Array:
         return np.array([self._known.add(self._written(value)) for value in self.every()])
@@ -253,7 +254,7 @@ class Store:
     @cached_property
     def count(self) -> int | None:
         """The number of values, if there are few."""
-        count = self._owner.count
+        count = self._owner.values_in_all
         return count if count is not None and count <= _LISTED else None
 
     def keep(self, text: str) -> float:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import pickle
 import threading
@@ -437,3 +438,16 @@ def test_studies_and_the_command_line(tmp_path: Path) -> None:
     table = runner.invoke(app, ["export", "s", "--storage", url]).stdout
     assert '"[""h"", ""g"", ""f"", ""e"", ""d"", ""c"", ""b"", ""a""]"' in table
     assert "hgfedcba"[0] in runner.invoke(app, ["show", "s", "--storage", url]).stdout
+
+
+@pytest.mark.parametrize("name", ["route", "peptide", "cell", "pattern"])
+def test_the_examples_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(__file__).parents[1] / "examples" / "structured_values.py"
+    spec = importlib.util.spec_from_file_location("structured_values", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    best = module.run(name, budget=12)
+    assert best.low < best.mean < best.high
+    assert "expected" in capsys.readouterr().out

@@ -14,7 +14,7 @@ from numpy.random import Generator
 from regretless import Graph, Permutation, Sequence, Structured, Subset, Tree
 
 NOISE = 0.2  # in spreads
-BUDGET = 150
+BUDGET = 100
 
 
 @dataclass(frozen=True)

@@ -283,6 +283,33 @@ class Best:
     luckiest: float
 
 
+@dataclass(frozen=True)
+class PeriodEffect:
+    """How much periods differ, and what the controls saved.  `str()` says it in a sentence.
+
+    Attributes:
+        effect_sd: the sd of the effect of a period on all its results.
+        noise_sd: the sd of the noise of one result, after it was corrected by its control.
+        controls: how many results have a control.
+        saved: how many results without a control tell as much as one with it.
+
+    Example:
+        >>> print(PeriodEffect(effect_sd=3.0, noise_sd=1.0, controls=12, saved=9.5))
+        periods differ by 3 (sd); one result with its control tells as much as 9.5 without
+    """
+
+    effect_sd: float
+    noise_sd: float
+    controls: int
+    saved: float
+
+    def __str__(self) -> str:
+        return (
+            f"periods differ by {_short(self.effect_sd)} (sd); one result with its control tells"
+            f" as much as {_short(self.saved)} without"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Landscape:
     """The posterior and the policy's view of a list of points, in the user's units, for plots.

@@ -56,6 +56,8 @@ def summary(view: Snapshot, where: str, now: datetime | None = None) -> list[str
     ]
     if optimizer.observations:
         lines += best_point(optimizer.best())
+        periods = optimizer.periods()
+        lines += [] if periods is None else [f"control: {periods} ({periods.controls} controls)"]
     lines += price(Ledger.of(optimizer))
     waiting = (f"{t.number} (for {age(now - view.asked_at[t.number])})" for t in optimizer.pending)
     if optimizer.pending:

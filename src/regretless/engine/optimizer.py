@@ -40,10 +40,10 @@ from regretless.engine.situation import Situation, draw
 from regretless.errors import ConfigError, RegretlessError, StorageError
 from regretless.horizon import Horizon
 from regretless.kernels import Kernel
-from regretless.model import Belief, Model, Observation, checked_model
+from regretless.model import Belief, Control, Model, Observation, checked_model
 from regretless.policies import EIC, Constraint, Policy, make_policy, stored_policy
-from regretless.results import Best, Decision, Landscape, Row, Trial
-from regretless.safety import OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
+from regretless.results import Best, Decision, Landscape, PeriodEffect, Row, Trial
+from regretless.safety import CONTROL, OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
 from regretless.space import Scalar, Space
 from regretless.theory import noise_ratio, omega_scale
 
@@ -322,6 +322,8 @@ class Optimizer(WithLock):
         row = int(np.argmax(mu))
         x, mean = posterior.points[row], float(situation.user(mu[row]))
         half = 1.96 * float(situation.user_sd(mu[row], sigma[row]))
+        if situation.level_sd:
+            half = float(np.hypot(half, 1.96 * situation.level_sd))
         return Best(
             params=self._records.params_at(x),
             mean=mean,
@@ -331,6 +333,23 @@ class Optimizer(WithLock):
             sample_mean=self._sign * belief.sample_mean(x),
             luckiest=self._sign * belief.luckiest,
         )
+
+    @in_turn
+    @one_thread()
+    def periods(self) -> PeriodEffect | None:
+        """How much periods differ, and what the controls saved; None if there is no control.
+
+        Example:
+            >>> import regretless as rl
+            >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=9)
+            >>> for trial, period in zip(optimizer, [5.0, -5.0, 2.0]):
+            ...     optimizer.tell(trial, trial.params["x"] + period, control=(0.5 + period, 0.1))
+            >>> optimizer.periods().effect_sd > 2.0
+            True
+        """
+        if not self._belief.controls:
+            return None
+        return self._situation().period_effect
 
     @in_turn
     @one_thread()
@@ -497,21 +516,27 @@ class Optimizer(WithLock):
     def _on_told(self, event: Told) -> None:
         record, outcomes = self._records.fold_told(event)
         blind = record.trial.decision.reason == "design"
-        self._learn(record.x, outcomes[OBJECTIVE], blind)
+        self._belief = self._belief.learn(self._observation(record.x, outcomes, blind))
 
     def _on_observed(self, event: Observed) -> None:
-        x, outcomes = self._records.fold_observed(event)
-        self._learn(x, outcomes[OBJECTIVE])
+        self._belief = self._belief.learn(
+            self._observation(*self._records.fold_observed(event), blind=False)
+        )
 
-    def _learn(self, x: Array, told: Outcome, blind: bool = False) -> None:
+    def _observation(self, x: Array, outcomes: Mapping[str, Outcome], blind: bool) -> Observation:
+        """What the model learns from the outcomes of a result."""
+        told, beside = outcomes[OBJECTIVE], outcomes.get(CONTROL)
         weight, known = max(told.count, LEAST_SCALE), self.model.noise_sd
         if told.sem is not None:
             variance: float | None = told.sem**2
         else:
             variance = None if known is None else known**2 / weight
-        self._belief = self._belief.learn(
-            Observation(x, self._sign * told.value, weight, variance, blind)
-        )
+        control = None
+        if beside is not None:
+            error, baseline = None if beside.sem is None else beside.sem**2, self.safety.baseline
+            of = None if baseline is None else tuple(self.space.encode(baseline).tolist())
+            control = Control(self._sign * beside.value, error, of)
+        return Observation(x, self._sign * told.value, weight, variance, blind, control)
 
     def _take_proposal_of(self, twin: Optimizer) -> None:
         """Use what a copy has computed for its last proposal, instead of computing it again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ from regretless.policies import (
     Score,
     upper_score,
 )
-from regretless.results import Decision, Landscape
+from regretless.results import Decision, Landscape, PeriodEffect
 from regretless.search import Domain, Slice, candidates, maximise, same_point
 from regretless.space import Space
 
@@ -93,7 +94,30 @@ class Situation:
         The pending points are left out.
         """
         mu, sigma = self.posterior.predict(x)
-        return self.user(mu), self.user_sd(mu, sigma)
+        sd = self.user_sd(mu, sigma)
+        return self.user(mu), np.hypot(sd, self.level_sd) if self.level_sd else sd
+
+    @property
+    def level_sd(self) -> float:
+        """What is unknown about the level of f itself, in the user's units, if there are controls.
+
+        It is no part of the posterior, because it is the same for all points.
+        """
+        return 0.0 if self.fitted.periods is None else self.fitted.periods.level_sd
+
+    @property
+    def period_effect(self) -> PeriodEffect | None:
+        """What is known about the effect of periods; None without controls."""
+        periods, variance = self.fitted.periods, (self.posterior.noise_sd * self.unit) ** 2
+        if periods is None:
+            return None
+        noise = max(variance - periods.usual, self.defaults.periods.least_noise * variance)
+        return PeriodEffect(
+            effect_sd=sqrt(periods.effect),
+            noise_sd=sqrt(noise + periods.usual),
+            controls=self.belief.controls,
+            saved=(noise + periods.effect) / (noise + periods.usual),
+        )
 
     @cached_property
     def _domain(self) -> Domain:
@@ -133,7 +157,7 @@ class Situation:
             posterior=posterior,
             rows=len(self.posterior.points),
             horizon=self.horizon,
-            best_observation=float(self.fitted.scaling.to_model(self.belief.luckiest)),
+            best_observation=float(self.fitted.scaling.to_model(self.belief.best_observation)),
             unit=self.unit,
             rng=rng,
             draw=lambda: draw(domain, rng, permits),

@@ -225,6 +225,9 @@ class Defaults(NamedTuple):
     ids: IDSRules = IDSRules()
     search: SearchRules = SearchRules()
     merge: MergeRules = MergeRules()
+    # With `sparse_changes`: how much of the score may be lost in all.  It is a share of the score,
+    # or of the sd of the signal where the score is in the units of f.
+    sparse_tolerance: float = 0.05
     pending_draws: int = 256  # pairs of opposite draws of the results of pending trials
 
 

@@ -36,7 +36,8 @@ from regretless.engine.events import (
     settings_version,
 )
 from regretless.engine.records import MAX_WHOLE, Records
-from regretless.engine.situation import Situation, draw
+from regretless.engine.situation import STEP_LIMIT, Situation, draw
+from regretless.engine.steps import reach
 from regretless.errors import ConfigError, RegretlessError, StorageError
 from regretless.horizon import Horizon
 from regretless.kernels import Kernel
@@ -44,6 +45,7 @@ from regretless.model import Belief, Control, Model, Observation, checked_model
 from regretless.policies import EIC, Constraint, Policy, make_policy, stored_policy
 from regretless.results import Best, Decision, Landscape, PeriodEffect, Row, Trial
 from regretless.safety import CONTROL, OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
+from regretless.search import Box
 from regretless.space import Scalar, Space
 from regretless.theory import noise_ratio, omega_scale
 
@@ -567,16 +569,36 @@ class Optimizer(WithLock):
         first = None
         if self.remaining and begun < (start.longest if longer else start.size):
             first = self._records.next_of_start(start)
+            if first is not None and self._reach is not None:
+                given, first = first, self._reach.moved(first[None, :])[0]
+                held_back = None if (first == given).all() else STEP_LIMIT
+                plain = replace(plain, held_back=held_back)
             if first is not None and not (self._is_limited and self._belief.told):
                 return self._belief, first, plain
         if not self._belief.told:  # nothing to learn from yet
             reason = "design" if self.remaining else "exhausted"
-            return self._belief, draw(self.space, rng), replace(plain, reason=reason)
+            domain = self._reach or self.space
+            return self._belief, draw(domain, rng), replace(plain, reason=reason)
         fresh = self._belief.refit_if_due()
         refitted = fresh.source is not self._belief.source
         situation = self._situation(fresh, rng)
         x, decision = situation.decide(replace(plain, refitted=refitted), first)
         return situation.belief, x, decision
+
+    @property
+    def _running(self) -> Array | None:
+        """The setting that runs: of the last trial that was not abandoned, or the baseline."""
+        for record in reversed(self._records.trials):
+            if record.status in ("pending", "told"):
+                return record.x
+        baseline = self.safety.baseline
+        return None if baseline is None else self.space.encode(baseline)
+
+    @property
+    def _reach(self) -> Box | None:
+        """Where the next trial may be; None if that is everywhere."""
+        steps, running = self.safety.max_step, self._running if self.safety.max_step else None
+        return None if running is None else reach(self.space, steps, running)
 
     @property
     def _is_limited(self) -> bool:
@@ -593,7 +615,8 @@ class Optimizer(WithLock):
         current = (belief or self._belief).current()
         if belief is None and current.source is self._belief.source:
             self._belief = current  # so that its posterior is not updated again
-        baseline = self.safety.baseline
+        safety, baseline = self.safety, self.safety.baseline
+        refuge = None if baseline is None else self.space.encode(baseline)
         return Situation(
             policy=self.policy,
             space=self.space,
@@ -604,7 +627,11 @@ class Optimizer(WithLock):
             rng=rng or np.random.default_rng([self.seed, self.asked]),
             defaults=self.defaults,
             constraints=self._limits(current),
-            refuge=None if baseline is None else self.space.encode(baseline),
+            refuge=refuge,
+            reach=self._reach,
+            running=self._running if safety.change_cost else None,
+            change_cost=safety.change_cost,
+            sparse_from=refuge if safety.sparse_changes else None,
         )
 
     def __repr__(self) -> str:

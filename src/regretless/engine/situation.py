@@ -21,6 +21,8 @@ from regretless.model import Belief, Fitted, Posterior
 from regretless.policies import (
     FEASIBLE,
     Candidates,
+    Change,
+    ChangePays,
     Constraint,
     Policy,
     PolicyInput,
@@ -29,9 +31,19 @@ from regretless.policies import (
     upper_score,
 )
 from regretless.results import Decision, Landscape, PeriodEffect
-from regretless.search import Domain, Slice, candidates, maximise, same_point
+from regretless.search import (
+    Box,
+    Domain,
+    Found,
+    Slice,
+    candidates,
+    fewest_changes,
+    maximise,
+    same_point,
+)
 from regretless.space import Space
 
+STEP_LIMIT = "step limit"  # what a decision calls `max_step`
 _DRAWS = 64  # of which a random point takes the first that may be tried
 
 
@@ -61,6 +73,10 @@ class Situation:
     constraints: tuple[Constraint, ...] = ()
     refuge: Array | None = None  # the point to try if no visited point is allowed: the baseline
     fixed: Mapping[int, float] = field(default_factory=dict)  # columns with given values
+    reach: Box | None = None  # where a trial may be, if steps are limited
+    running: Array | None = None  # the setting that runs
+    change_cost: float = 0.0  # what a change of it costs, in the user's units
+    sparse_from: Array | None = None  # the point from which few parameters are to be changed
 
     @property
     def fitted(self) -> Fitted:
@@ -121,7 +137,9 @@ class Situation:
 
     @cached_property
     def _domain(self) -> Domain:
-        """The space of the search, without the fixed columns."""
+        """The space of the search: what is within reach, without the fixed columns."""
+        if self.reach is not None:
+            return self.reach.with_fixed(self.fixed) if self.fixed else self.reach
         return Slice(self.space, self.fixed) if self.fixed else self.space
 
     @cached_property
@@ -136,7 +154,17 @@ class Situation:
     def _begin(self) -> Callable[[int], Candidates]:
         """The candidates for a score of a width.  They stay the same during a decision."""
         begin = partial(candidates, self._domain, self._expected, self.rng)
-        return cache(partial(begin, rules=self.defaults.search))
+        begin = partial(begin, rules=self.defaults.search)
+        if self._change is None:
+            return cache(begin)
+        running = self._change.running
+
+        def with_running(width: int) -> Candidates:
+            """The setting that runs is a candidate even if it was never told."""
+            found = begin(width)
+            return replace(found, others=np.vstack([found.others, running]))
+
+        return cache(with_running)
 
     @cached_property
     def inputs(self) -> PolicyInput:
@@ -168,7 +196,14 @@ class Situation:
             fixed=self.fixed,
             permits=permits,
             refuge=self.refuge,
+            change=self._change,
         )
+
+    @property
+    def _change(self) -> Change | None:
+        if self.running is None or not self.change_cost:
+            return None
+        return Change(self.running, self.change_cost / self.unit)
 
     def _promised(self, after: Posterior) -> float:
         """The best posterior mean that is expected after the pending results are in.
@@ -198,6 +233,8 @@ class Situation:
         if first is not None and held_back is None:
             return first, replace(plain, **self._numbers(first))
         choice = _Choice(*self.inputs.incumbent) if self.horizon.is_spent else self._search()
+        if self.reach is not None:
+            choice = self._within_reach(choice, self.reach)
         decision = self._explain(choice.x, choice.row, plain)
         held_back = held_back or choice.held_back
         return choice.x, replace(decision, merged=choice.merged, held_back=held_back)
@@ -217,6 +254,25 @@ class Situation:
             out |= constraint.numbers(x)
         return out
 
+    def _within_reach(self, choice: _Choice, reach: Box) -> _Choice:
+        """The choice, or the point that the largest step towards it leads to.
+
+        If a constraint does not allow that point, it is the best visited point within reach that
+        keeps to all of them; if there is none, the refuge, however far it is.
+        """
+        x = reach.moved(choice.x[None, :])[0]
+        if (x == choice.x).all():
+            return choice
+        posterior = self.inputs.posterior
+        if self.objection(x) is not None:
+            rows = reach.rows(posterior.points[: self.inputs.rows])
+            allowed = [row for row in rows if self.objection(posterior.points[row]) is None]
+            if allowed:
+                x = posterior.points[max(allowed, key=lambda row: posterior.at_data[0][row])]
+            elif self.refuge is not None:
+                x = self.refuge
+        return _Choice(x, _row(posterior, x), held_back=STEP_LIMIT)
+
     def _search(self) -> _Choice:
         """The policy's point, or the incumbent if a constraint does not allow it."""
         policy, inputs = self.policy, self.inputs
@@ -226,9 +282,8 @@ class Situation:
             held_back = self.objection(shortcut)
             if held_back is not None:
                 return _Choice(*inputs.incumbent, held_back=held_back)
-            same = np.flatnonzero((sampled == shortcut).all(axis=1))
-            return _Choice(shortcut, int(same[0]) if len(same) else None)
-        free = policy.score(inputs)
+            return _Choice(shortcut, _row(inputs.posterior, shortcut))
+        free = self._score()
         score = free.within(*self.constraints) if self.constraints else free
         begin = self._begin(score.width)
         found = maximise(score, self._domain, begin, self.rng, self.defaults.search)
@@ -243,11 +298,35 @@ class Situation:
             if objection is None:
                 return _Choice(sampled[row], row, held_back=held_back)
             held_back = objection
+        if self.sparse_from is not None:
+            found = self._sparser(score, found, self.sparse_from)
         if found.row is None and policy.merge:
             row = same_point(score, begin, found.x, inputs.horizon.steps, self.defaults.merge)
-            if row is not None:
+            if row is not None and not self._changes_more(sampled[row], found.x):
                 return _Choice(sampled[row], row, True, held_back)
         return _Choice(found.x, found.row, held_back=held_back)
+
+    def _score(self) -> Score:
+        """The policy's score, which also keeps to what a change must bring."""
+        score, change = self.policy.score(self.inputs), self.inputs.change
+        if change is None or self.policy.threshold(self.inputs) is not None:
+            return score  # the gate has the cost of a change in it
+        posterior = self.inputs.posterior
+        value = float(posterior.predict(change.running[None, :])[0][0])
+        steps = self.policy.horizon(self.inputs)
+        return score.within(ChangePays(value, steps, change.cost, change.running, posterior.omega))
+
+    def _sparser(self, score: Score, found: Found, base: Array) -> Found:
+        """A point that is nearly as good as the one that was found, and changes fewer columns."""
+        tolerance = self.defaults.sparse_tolerance * score.unit
+        x = fewest_changes(score, self._domain, found.x, base, tolerance)
+        if (x == found.x).all():
+            return found
+        return Found(x, float(score(x[None, :])[0][0]), _row(self.inputs.posterior, x))
+
+    def _changes_more(self, x: Array, than: Array) -> bool:
+        base = self.sparse_from
+        return base is not None and bool((x != base).sum() > (than != base).sum())
 
     def _wanted(self, free: Score, begin: Candidates, value: float) -> str | None:
         """The name of the constraint without which a candidate would have had a better score.
@@ -289,15 +368,20 @@ class Situation:
         mu, sigma = inputs.posterior.predict(x)
         xi, s = policy.xi(inputs), policy.omega(inputs) * sigma
         z = (mu - xi) / s
-        threshold = policy.threshold(inputs)
+        threshold, horizon = policy.threshold(inputs), policy.horizon(inputs)
         feasible = z >= (-np.inf if threshold is None else threshold)
+        cost = s * h(-z) / horizon
+        if inputs.change is not None and threshold is not None:
+            (gate,) = policy.gates(inputs)  # its slack is what is gained in all, changes included
+            slack = gate.slack(Predicted(x, mu, sigma))
+            feasible, cost = slack >= FEASIBLE, s * h(z) - gate.unit * slack / horizon
         if inputs.permits is not None:
             feasible = feasible & inputs.permits(x)
         return Landscape(
             mean=self.user(mu),
             sd=self.user_sd(mu, sigma),
             expected_improvement=s * h(z) * unit,
-            evaluation_cost=s * h(-z) * unit / policy.horizon(inputs),
+            evaluation_cost=cost * unit,
             z=z,
             feasible=feasible,
             incumbent=float(self.user(xi)),
@@ -315,6 +399,12 @@ def draw(
         return np.asarray(space.spread(rng.random((1, space.dim)))[0])
     points = space.spread(rng.random((_DRAWS, space.dim)))
     return np.asarray(points[int(np.argmax(permits(points)))])
+
+
+def _row(posterior: Posterior, x: Array) -> int | None:
+    """The row of x in the points of the posterior; None if it is not one of them."""
+    same = np.flatnonzero((posterior.points == x).all(axis=1))
+    return int(same[0]) if len(same) else None
 
 
 def _slacks(constraints: tuple[Constraint, ...], posterior: Posterior, x: Array) -> Array:

@@ -1,12 +1,13 @@
 """Policies (acquisition functions): rules that choose the next point to try."""
 
-from regretless.policies.base import Incumbent, Policy, PolicyInput, incumbent_value
+from regretless.policies.base import Change, Incumbent, Policy, PolicyInput, incumbent_value
 from regretless.policies.ei import AEI, EI, EIC, EINguyen
 from regretless.policies.ids import IDS
 from regretless.policies.scores import (
     FEASIBLE,
     STEEP,
     Candidates,
+    ChangePays,
     Constraint,
     Gate,
     PathScore,
@@ -32,6 +33,8 @@ __all__ = [
     "POLICIES",
     "STEEP",
     "Candidates",
+    "Change",
+    "ChangePays",
     "Constraint",
     "EINguyen",
     "ExploreThenCommit",

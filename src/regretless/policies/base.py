@@ -28,7 +28,7 @@ from regretless.defaults import Defaults
 from regretless.errors import ConfigError
 from regretless.horizon import Horizon
 from regretless.model import Posterior
-from regretless.policies.scores import Gate, Score
+from regretless.policies.scores import ChangeGate, Gate, Score
 
 IncumbentKind = Literal["mean", "observation", "domain", "quantile"]
 INCUMBENTS: tuple[IncumbentKind, ...] = ("mean", "observation", "domain", "quantile")
@@ -58,6 +58,7 @@ class PolicyInput:
         permits: returns for points, of shape (q, d), whether each may be tried; None if every point
             may be.
         refuge: the point to try if no visited point may be tried, such as the baseline.
+        change: the setting that runs, and what a change of it costs; None if it costs nothing.
 
     Example:
         >>> import numpy as np
@@ -97,6 +98,7 @@ class PolicyInput:
     fixed: Mapping[int, float] = field(default_factory=dict)
     permits: Callable[[Array], NDArray[np.bool_]] | None = None
     refuge: Array | None = None
+    change: Change | None = None
 
     @property
     def dim(self) -> int:
@@ -149,6 +151,23 @@ class PolicyInput:
         if self._permitted.any():
             return mu[self._permitted], sigma[self._permitted]
         return (mu, sigma) if self.refuge is None else self.posterior.predict(self.refuge[None, :])
+
+
+class Change(NamedTuple):
+    """What a change of the setting costs.
+
+    Attributes:
+        running: the encoded setting that runs.
+        cost: the cost of a change, in the units of the model.
+
+    Example:
+        >>> import numpy as np
+        >>> Change(running=np.array([0.2]), cost=0.5).cost
+        0.5
+    """
+
+    running: Array
+    cost: float
 
 
 class Incumbent(NamedTuple):
@@ -241,12 +260,25 @@ class Policy:
         """t_m, the smallest z that the policy allows; None if it has no gate."""
         return None
 
-    def gates(self, inputs: PolicyInput) -> tuple[Gate, ...]:
+    def gates(self, inputs: PolicyInput) -> tuple[Gate | ChangeGate, ...]:
         """The gate as a constraint of the score; empty if the policy has no gate."""
         threshold = self.threshold(inputs)
         if threshold is None:
             return ()
+        if inputs.change is not None:
+            return (self._change_gate(inputs, inputs.change),)
         return (Gate(self.xi(inputs), threshold, self.omega(inputs)),)
+
+    def _change_gate(self, inputs: PolicyInput, change: Change) -> ChangeGate:
+        """The gate if a change of the setting costs something."""
+        xi, steps, incumbent = self.xi(inputs), self.horizon(inputs), inputs.incumbent.x
+        spared = 0.0
+        if not (incumbent == change.running).all():
+            lost = xi - float(inputs.posterior.predict(change.running[None, :])[0][0])
+            spared = min(change.cost, steps * max(lost, 0.0))
+        return ChangeGate(
+            xi, steps, change.cost, spared, change.running, incumbent, self.omega(inputs)
+        )
 
     def horizon(self, inputs: PolicyInput) -> float:
         """The number of evaluations in which a gain has to make up for a loss, from this one on."""

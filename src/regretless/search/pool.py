@@ -12,7 +12,8 @@ from regretless._internal.arrays import Array
 from regretless.defaults import SearchRules
 from regretless.model import Posterior
 from regretless.policies import FEASIBLE, STEEP, Candidates, Score
-from regretless.search.slice import Domain, Slice, rows_in
+from regretless.search.slice import Domain, rows_in
+from regretless.space import Space
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,7 @@ def candidates(
         return Candidates(posterior, space.grid(), complete=True, rows=rows)
     count = int(np.clip(rules.global_work / max(1, width), *rules.global_points))
     others = space.spread(_spread(count, space.dim, rng))
-    if isinstance(space, Slice):  # points that are good elsewhere may be good here as well
+    if not isinstance(space, Space):  # points that are good elsewhere may be good here as well
         others = np.vstack([space.moved(posterior.points), others])
     return Candidates(posterior, others, rows=rows)
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless.policies import Rows
+from regretless.search.box import Box
 from regretless.space import Space, product
 
 
@@ -80,9 +81,14 @@ class Slice:
         return points
 
 
-Domain: TypeAlias = Space | Slice
+Domain: TypeAlias = Space | Slice | Box
 
 
 def rows_in(domain: Domain, points: Array) -> Rows:
     """The rows of the visited points that lie in the domain, so that they may be tried again."""
-    return domain.rows(points) if isinstance(domain, Slice) else slice(None)
+    return slice(None) if isinstance(domain, Space) else domain.rows(points)
+
+
+def ends_of(domain: Domain) -> tuple[Array | float, Array | float]:
+    """The smallest and the largest coordinate of each column."""
+    return (domain.low, domain.high) if isinstance(domain, Box) else (0.0, 1.0)

@@ -3,6 +3,18 @@
 from regretless.space.lists import Categorical, Ordinal
 from regretless.space.numbers import Float, Int
 from regretless.space.parameter import Parameter, Scalar
+from regretless.space.scales import Levels, Line
 from regretless.space.space import Space, product
 
-__all__ = ["Categorical", "Float", "Int", "Ordinal", "Parameter", "Scalar", "Space", "product"]
+__all__ = [
+    "Categorical",
+    "Float",
+    "Int",
+    "Levels",
+    "Line",
+    "Ordinal",
+    "Parameter",
+    "Scalar",
+    "Space",
+    "product",
+]

@@ -141,11 +141,11 @@ def test_the_search_in_a_box_finds_the_best_point_of_a_fine_grid() -> None:
 def test_a_thousand_asks_never_exceed_the_step() -> None:
     """Random points, results, prior data, abandoned, adopted and several pending trials."""
     rng, asks = np.random.default_rng(1), 0
-    policies = ("random", "random", "random", "explore-then-commit", "random", "ids")
-    for run, policy in enumerate(policies * 2):
-        count = 30 if policy == "ids" else 94
+    model = rl.Model.fixed(SE((0.5,) * SPACE.dim), 0.01)  # no time for fits
+    for run, policy in enumerate(("random", "explore-then-commit", "eic", "random", "ids")):
+        count = 25 if policy in ("eic", "ids") else 320
         optimizer = rl.Optimizer(
-            SPACE, count - 3, seed=run, policy=policy, max_step=STEPS, baseline=BASE
+            SPACE, count - 3, seed=run, policy=policy, model=model, max_step=STEPS, baseline=BASE
         )
         running = BASE
         for _ in range(count):  # three of them after the budget is spent
@@ -162,7 +162,7 @@ def test_a_thousand_asks_never_exceed_the_step() -> None:
                 optimizer.adopt(running)
             elif luck < 0.9:
                 optimizer.tell(trial, value(trial.params) + 0.1 * rng.standard_normal())
-    assert asks >= 900
+    assert asks >= 1000
 
 
 @pytest.mark.parametrize("policy", ["eic", "gp-ucb", "gp-ts", "ei-nguyen"])

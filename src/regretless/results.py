@@ -51,7 +51,8 @@ class Decision:
         incumbent: xi, the value that an improvement is measured from.
         expected_improvement: what each later evaluation gains on average, if the point replaces the
             incumbent when it is better.
-        expected_loss: what this evaluation loses on average, if the point is worse.
+        expected_loss: what this evaluation loses on average, if the point is worse; with a
+            `change_cost`, also what changes of the setting are expected to cost.
         horizon: the number of evaluations in which the gain has to make up for the loss.
         evaluation_cost: the expected loss, divided by the horizon.
         gate: t_m, the smallest z that the policy allows; None if it has no gate.

@@ -47,14 +47,16 @@ from regretless.engine.guards import Guards
 from regretless.engine.known import Known
 from regretless.engine.loss import LossLimit, least_sd
 from regretless.engine.records import MAX_WHOLE, Records
-from regretless.engine.situation import Situation, draw
+from regretless.engine.situation import STEP_LIMIT, Situation, draw
+from regretless.engine.steps import reach
 from regretless.errors import ConfigError, RegretlessError, StorageError, TrialError
 from regretless.horizon import Horizon
 from regretless.kernels import Kernel
-from regretless.model import Belief, Model, Observation, checked_model
+from regretless.model import Belief, Control, Model, Observation, checked_model
 from regretless.policies import EIC, Constraint, Policy, make_policy, stored_policy
-from regretless.results import Best, Decision, Landscape, Row, Trial
-from regretless.safety import OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
+from regretless.results import Best, Decision, Landscape, PeriodEffect, Row, Trial
+from regretless.safety import CONTROL, OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
+from regretless.search import Box
 from regretless.space import Scalar, Space
 from regretless.theory import noise_ratio, omega_scale
 
@@ -406,6 +408,8 @@ class Optimizer(WithLock):
         x, mean = posterior.points[row], float(situation.user(mu[row]))
         half = 1.96 * float(situation.user_sd(mu[row], sigma[row]))
         known = None if situation.contradicted else self._known
+        if situation.level_sd:
+            half = float(np.hypot(half, 1.96 * situation.level_sd))
         return Best(
             params=self._records.params_at(x),
             mean=mean,
@@ -438,6 +442,23 @@ class Optimizer(WithLock):
         better = float(ndtr(gain / sd)) if sd > 0.0 else float(gain > 0.0)
         low, high = gain - 1.96 * sd, gain + 1.96 * sd
         return {"gain": gain, "gain_low": low, "gain_high": high, "prob_better": better}
+
+    @in_turn
+    @one_thread()
+    def periods(self) -> PeriodEffect | None:
+        """How much periods differ, and what the controls saved; None if there is no control.
+
+        Example:
+            >>> import regretless as rl
+            >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=9)
+            >>> for trial, period in zip(optimizer, [5.0, -5.0, 2.0]):
+            ...     optimizer.tell(trial, trial.params["x"] + period, control=(0.5 + period, 0.1))
+            >>> optimizer.periods().effect_sd > 2.0
+            True
+        """
+        if not self._belief.controls:
+            return None
+        return self._situation().period_effect
 
     @in_turn
     @one_thread()
@@ -687,14 +708,22 @@ class Optimizer(WithLock):
         told = outcomes.get(OBJECTIVE)
         if told is None:
             return
+        self._belief = self._belief.learn(self._observation(x, outcomes, blind))
+
+    def _observation(self, x: Array, outcomes: Mapping[str, Outcome], blind: bool) -> Observation:
+        """What the model learns from the outcomes of a result."""
+        told, beside = outcomes[OBJECTIVE], outcomes.get(CONTROL)
         weight, known = max(told.count, LEAST_SCALE), self.model.noise_sd
         if told.sem is not None:
             variance: float | None = told.sem**2
         else:
             variance = None if known is None else known**2 / weight
-        self._belief = self._belief.learn(
-            Observation(x, self._sign * told.value, weight, variance, blind)
-        )
+        control = None
+        if beside is not None:
+            error, baseline = None if beside.sem is None else beside.sem**2, self._records.baseline
+            of = None if baseline is None else tuple(baseline.x.tolist())
+            control = Control(self._sign * beside.value, error, of)
+        return Observation(x, self._sign * told.value, weight, variance, blind, control)
 
     def _take_proposal_of(self, twin: Optimizer) -> None:
         """Use what a copy has computed for its last proposal, instead of computing it again."""
@@ -740,6 +769,10 @@ class Optimizer(WithLock):
         points: list[Array] = []
         if self.remaining and begun < (start.longest if longer else self._start_size):
             points = self._rest_of_start()
+            if points and self._reach is not None:
+                given, points = points[0], list(self._reach.moved(np.array(points)))
+                held_back = None if (points[0] == given).all() else STEP_LIMIT
+                plain = replace(plain, held_back=held_back)
             if points and not self._is_limited:
                 return _Proposal(self._belief, self._guards, points[0], plain)
         # Nothing to learn from yet; or a metric has yet to be told, and there is no refuge.
@@ -766,7 +799,7 @@ class Optimizer(WithLock):
     def _draw(self, rng: np.random.Generator) -> Array:
         """A point at random that is not near a rejected one."""
         for _ in range(_MOST_DRAWS):
-            x = draw(self.space, rng)
+            x = draw(self._reach or self.space, rng)
             if not self._is_rejected(x):
                 return x
         raise self._nothing_left()
@@ -781,6 +814,21 @@ class Optimizer(WithLock):
             f"every point is near one that was rejected (trials {numbers:.200}): reconsider one of"
             " them, or adopt a point"
         )
+
+    @property
+    def _running(self) -> Array | None:
+        """The setting that runs: of the last trial that was not abandoned, or the baseline."""
+        for record in reversed(self._records.trials):
+            if record.status in ("pending", "told"):
+                return record.x
+        baseline = self._records.baseline
+        return None if baseline is None else baseline.x
+
+    @property
+    def _reach(self) -> Box | None:
+        """Where the next trial may be; None if that is everywhere."""
+        steps, running = self.safety.max_step, self._running if self.safety.max_step else None
+        return None if running is None else reach(self.space, steps, running)
 
     @property
     def _is_limited(self) -> bool:
@@ -880,6 +928,7 @@ class Optimizer(WithLock):
             self._belief = current  # so that its posterior is not updated again
         guards = self._current_guards() if guards is None else guards
         waiting, proposed = self._records.waiting, self._records.proposed
+        safety, refuge, base = self.safety, self._refuge(guards), self._records.baseline
         return Situation(
             policy=self.policy,
             space=self.space,
@@ -890,9 +939,13 @@ class Optimizer(WithLock):
             rng=rng or np.random.default_rng([self.seed, len(self._records.trials)]),
             defaults=self.defaults,
             constraints=(*self._limits(current), *guards.constraints),
-            refuge=self._refuge(guards),
+            refuge=refuge,
             guards=guards,
             known=self._known,
+            reach=self._reach,
+            running=self._running if safety.change_cost else None,
+            change_cost=safety.change_cost,
+            sparse_from=base.x if base is not None and safety.sparse_changes else None,
         )
 
     def __repr__(self) -> str:

@@ -114,8 +114,9 @@ def check(seed: int) -> None:
     for step in range(22):
         try:
             act(optimizer, chance, rng)
-        except rl.TrialError as error:
-            assert "near one that was rejected" in str(error)
+        except rl.TrialError as error:  # every point is near a rejected one
+            if "near one that was rejected" not in str(error):
+                raise
         if step % 11 == 10:
             twin = rl.Optimizer.from_json(optimizer.to_json())
             assert the_next(twin) == the_next(optimizer)

@@ -51,6 +51,10 @@ class RegretlessSearch(Searcher):
         seed: the seed of all random numbers.
         n0: how many points to start with; see `regretless.Optimizer`.
         model: the model of the objective; see `regretless.Model`.
+        baseline: the configuration that runs today; it is tried first.
+        loss_budget: the most that all trials may lose against the baseline; see
+            `regretless.Optimizer`.
+        confidence: the probability with which the loss budget holds.
 
     Raises:
         ConfigError: the metric is not a string, or the space has none of Tune's search spaces, a
@@ -82,6 +86,9 @@ class RegretlessSearch(Searcher):
         seed: int = 0,
         n0: int | None = None,
         model: Model | None = None,
+        baseline: Config | None = None,
+        loss_budget: float | None = None,
+        confidence: float | None = None,
     ) -> None:
         super().__init__(metric=metric, mode=mode)
         if not isinstance(metric, str | None):
@@ -90,6 +97,8 @@ class RegretlessSearch(Searcher):
         self._budget = budget  # None: as many as Tune will run
         self._first = list(points_to_evaluate or ())
         self._settings: dict[str, Any] = {"policy": policy, "seed": seed, "n0": n0, "model": model}
+        self._settings |= {"loss_budget": loss_budget, "confidence": confidence}
+        self._baseline = baseline
         self._own_space = None if space is None else _TuneSpace(space)
         self._space = self._own_space
         self._endings: Endings | None = None
@@ -217,6 +226,7 @@ class RegretlessSearch(Searcher):
             space.space,
             budget,
             direction="maximize" if self._mode == "max" else "minimize",
+            baseline=None if self._baseline is None else space.point(self._baseline),
             **self._settings,
         )
         return Endings(optimizer)

@@ -197,8 +197,8 @@ def tuned(trials: int, told: bool = True, **settings: Any) -> rl.Optimizer:
 def test_the_optimum_is_found_although_periods_differ(settings: Any, told: bool) -> None:
     optimizer = tuned(30, told, **settings)
     best = optimizer.best()
-    assert abs(best.params["x"] - 0.7) < 0.25
-    assert abs(best.params["y"] - 0.6) < 0.25
+    assert abs(best.params["x"] - 0.7) < 0.3
+    assert abs(best.params["y"] - 0.6) < 0.3
     periods = optimizer.periods()
     assert periods is not None
     assert 0.6 < periods.effect_sd < 1.6
@@ -250,7 +250,8 @@ def test_results_without_a_control_still_count() -> None:
 
 def test_a_control_is_a_result_at_the_baseline() -> None:
     optimizer = rl.Optimizer(SPACE, 20, baseline=HERE, n0=3)
-    for trial in (optimizer.ask() for _ in range(5)):
+    for k in range(5):
+        trial = optimizer.adopt({"x": 0.5 + 0.1 * k, "y": 0.9})
         optimizer.tell(trial, value(trial.params) - 100.0, sem=0.1, control=(0.0, 0.1))
     best = optimizer.best()  # never tried, but far better than all that was
     assert best.params == HERE

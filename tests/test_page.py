@@ -255,7 +255,7 @@ def test_the_ribbon_and_the_table(page: Page, study: Study) -> None:
     rows = [cells[i : i + 5] for i in range(0, len(cells), 5)]
     assert len(rows) == 26
     for (number, result, params, why, _), row in zip(rows, reversed(study.history()), strict=True):
-        assert number == ("prior" if row.number is None else str(row.number))
+        assert number == ("prior 0" if row.number is None else str(row.number))
         assert why == (str(row.decision) if row.decision else "known before the study")
         assert f"drug = {row.params['drug']}" in params.replace("\xa0", " ")
         assert result == row.status if row.value is None else is_shown(result, row.value)

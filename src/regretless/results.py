@@ -26,6 +26,7 @@ from regretless.space import Scalar
 # Attributes of `Decision` that are not stored where they are None.
 _LEFT_OUT_TEXTS = frozenset({"held_back", "caution"})
 _LEFT_OUT = _LEFT_OUT_TEXTS | {"total_loss", "total_loss_high", "loss_risk", "holds"}
+_LEFT_OUT |= {"optimum_gap", "contradicted"}
 
 REASONS = ("design", "explore", "exploit", "resample", "exhausted", "given", "baseline")
 
@@ -73,6 +74,10 @@ class Decision:
         holds: the probability that each guardrail holds at the point, where something is known of
             its metric; None without guardrails.
         caution: a sentence about the limits, if no point is known to keep to them.
+        optimum_gap: how far the best visited point was from the known optimum or bound, by its
+            posterior mean; positive if it was worse.
+        contradicted: True if results were clearly better than the given optimum or bound, so that
+            it was not used.
 
     Example:
         >>> import regretless as rl
@@ -109,9 +114,11 @@ class Decision:
     loss_risk: float | None = None
     holds: dict[str, float] | None = None
     caution: str | None = None
+    optimum_gap: float | None = None
+    contradicted: bool | None = None
 
     def __str__(self) -> str:
-        return _SENTENCES[self.reason](self) + _limits(self)
+        return _SENTENCES[self.reason](self) + _limits(self) + _about_optimum(self)
 
     def _repr_html_(self) -> str:
         from regretless._internal import html
@@ -251,6 +258,14 @@ def _limits(d: Decision) -> str:
     return said
 
 
+def _about_optimum(d: Decision) -> str:
+    if d.contradicted:
+        return "; results are better than the optimum or bound that was given, so it is not used"
+    if d.optimum_gap is None:
+        return ""
+    return f"; the best point is within {_short(max(0.0, d.optimum_gap))} of the known optimum"
+
+
 _SENTENCES = {
     "design": _design,
     "explore": _explore,
@@ -350,6 +365,9 @@ class Best:
         gain_high: the upper end of the 95 % interval of the gain.
         prob_better: the probability that the point is better than the baseline; 0 if it is the
             baseline.
+        regret: how much worse the mean is than the known optimum or bound, at least 0: what each
+            evaluation at the point loses, or at most loses.  None if none was given, or if the
+            results contradict it.
 
     Example:
         >>> import regretless as rl
@@ -376,6 +394,7 @@ class Best:
     gain_low: float | None = None
     gain_high: float | None = None
     prob_better: float | None = None
+    regret: float | None = None
 
     def __str__(self) -> str:
         point = ", ".join(f"{name} = {_shown(value)}" for name, value in self.params.items())

@@ -8,6 +8,7 @@ fit in its event, so a replay does not fit again.
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -22,7 +23,7 @@ from regretless._internal.locks import WithLock, in_turn
 from regretless._internal.shown import shown
 from regretless._internal.validate import LEAST_SCALE, is_iterable, is_one_of, whole
 from regretless.defaults import defaults_of
-from regretless.design import Start, checked_design, checked_n0
+from regretless.design import Start, checked_design, checked_n0, farthest
 from regretless.engine import saved
 from regretless.engine.events import (
     Abandoned,
@@ -43,6 +44,7 @@ from regretless.engine.events import (
     settings_version,
 )
 from regretless.engine.guards import Guards
+from regretless.engine.known import Known
 from regretless.engine.loss import LossLimit, least_sd
 from regretless.engine.records import MAX_WHOLE, Records
 from regretless.engine.situation import Situation, draw
@@ -110,6 +112,11 @@ class Optimizer(WithLock):
         change_cost: what a change of the setting costs, in the units of the results.
         sparse_changes: whether to change as few parameters of the baseline as possible.
         mode: "automatic", or "recommend" if a person approves each trial; see `approve`.
+        optimum: the best value that f can take, if it is known.  The run stops exploring when
+            nothing more can be gained.  If results are clearly better, there is a warning, and the
+            number is no longer used.
+        bound: a value that f can't exceed (or fall below, for "minimize"), if the optimum itself is
+            not known.  It is used like `optimum`, as far as a bound can be.
 
     Raises:
         ConfigError: a setting is not valid.
@@ -147,6 +154,8 @@ class Optimizer(WithLock):
         change_cost: float | None = None,
         sparse_changes: bool | None = None,
         mode: Mode | None = None,
+        optimum: float | None = None,
+        bound: float | None = None,
     ) -> None:
         if not isinstance(space, Space):
             raise ConfigError(f"space: need a Space, got {shown(space)}")
@@ -174,6 +183,7 @@ class Optimizer(WithLock):
                 "mode": mode,
             },
         )
+        self._known = Known.of(optimum, bound)
         n0 = None if n0 is None else checked_n0(n0)
         points = checked_design(space, design)
         self._start = Start(space, Horizon(budget), points, n0, self.seed, self.defaults.start)
@@ -186,6 +196,7 @@ class Optimizer(WithLock):
         self._guards = Guards.empty(self.safety, space, self.defaults)
         # The last proposal, and the beliefs after it is applied.
         self._proposed: tuple[Asked | None, Belief, Guards] = (None, self._belief, self._guards)
+        self._said: list[str] = []  # warnings that were given; shared by copies
         self._lock = threading.RLock()
 
     @classmethod
@@ -375,6 +386,11 @@ class Optimizer(WithLock):
         return [record.again() for record in list(self._records.proposed.values())]
 
     @property
+    def known(self) -> Known | None:
+        """The optimum or the bound that was given, with `value` and `exact`; None if none was."""
+        return self._known
+
+    @property
     def observations(self) -> int:
         """The number of results, those from `observe` included."""
         return len(self._belief.told)
@@ -389,6 +405,7 @@ class Optimizer(WithLock):
         row, allowed = situation.recommended
         x, mean = posterior.points[row], float(situation.user(mu[row]))
         half = 1.96 * float(situation.user_sd(mu[row], sigma[row]))
+        known = None if situation.contradicted else self._known
         return Best(
             params=self._records.params_at(x),
             mean=mean,
@@ -400,6 +417,7 @@ class Optimizer(WithLock):
             holds=situation.guards.holds(x),
             allowed=allowed,
             **self._gain_at(situation, x),
+            regret=None if known is None else max(0.0, self._sign * (known.value - mean)),
         )
 
     def _gain_at(self, situation: Situation, x: Array) -> dict[str, float]:
@@ -532,8 +550,9 @@ class Optimizer(WithLock):
     def spec(self) -> dict[str, Any]:
         """The settings as plain JSON types.  For studies and front ends; users do not need it."""
         safety = self.safety.to_json()
+        known = {} if self._known is None else self._known.to_json()
         return {
-            "version": settings_version(safety),
+            "version": settings_version({**safety, **known}),
             "space": self.space.to_json(),
             **self._start.horizon.to_json(),  # extensions are events
             "seed": self.seed,
@@ -544,6 +563,7 @@ class Optimizer(WithLock):
             "model": self.model.to_json(),
             "defaults": self.defaults.version,
             **safety,
+            **known,
         }
 
     @classmethod
@@ -575,12 +595,25 @@ class Optimizer(WithLock):
         For studies and front ends; users do not need it.
         """
         belief, guards, x, decision = self._decide()
+        self._warn(decision)
         fit = belief.source if decision.refitted else None
         proposed = self.safety.mode == "recommend"
         others, params = guards.fits_since(self._guards), self._records.params_at(x)
         event = self._records.asking(params, decision, fit, proposed, others)
         self._proposed = (event, belief, guards)  # so that `apply` does not compute it again
         return event
+
+    def _warn(self, decision: Decision) -> None:
+        """Say once that the results contradict what the user knows."""
+        if decision.contradicted and self._known is not None and not self._said:
+            self._said.append("contradicted")
+            name = "optimum" if self._known.exact else "bound"
+            warnings.warn(
+                f"results are clearly better than the {name} {self._known.value:g} that was given:"
+                " it is no longer used",
+                UserWarning,
+                stacklevel=4,
+            )
 
     @in_turn
     def apply(self, event: Event) -> None:
@@ -705,8 +738,8 @@ class Optimizer(WithLock):
         # Near the end, too few evaluations are left to profit from a longer start.
         longer = (sees_noise or knows_nothing) and self.remaining >= start.longest
         points: list[Array] = []
-        if self.remaining and begun < (start.longest if longer else start.size):
-            points = self._records.rest_of_start(start, in_order=not self._is_limited)
+        if self.remaining and begun < (start.longest if longer else self._start_size):
+            points = self._rest_of_start()
             if points and not self._is_limited:
                 return _Proposal(self._belief, self._guards, points[0], plain)
         # Nothing to learn from yet; or a metric has yet to be told, and there is no refuge.
@@ -805,6 +838,37 @@ class Optimizer(WithLock):
         self._guards = self._guards.with_posteriors_of(guards)
         return guards.relative_to(self._records.baseline)
 
+    @property
+    def _picks_start(self) -> bool:
+        """Whether the points of the start are picked one by one, with a known optimum in mind."""
+        known = self._known is not None and self._known.exact
+        return known and self._start.is_own_grid and not self._is_limited
+
+    @property
+    def _start_size(self) -> int:
+        """The number of points to start with."""
+        if not self._picks_start:
+            return self._start.size
+        return max(self._blind, round(self.defaults.known.start_share * self._start.size))
+
+    @property
+    def _blind(self) -> int:
+        """The number of points that are picked before any result counts."""
+        return self.space.dim + self.defaults.start.beyond_dim
+
+    def _rest_of_start(self) -> list[Array]:
+        """The points of the start that are left, with the next one first."""
+        if not self._picks_start:
+            return self._records.rest_of_start(self._start, in_order=not self._is_limited)
+        left = np.array(self._records.rest_of_start(self._start, in_order=False))
+        if not len(left):
+            return []
+        if self._records.started < self._blind or not self._belief.told:
+            tried = [*self._belief.data.x, *(record.x for record in self._records.trials)]
+            return [np.asarray(left[farthest(left, tried)])]
+        situation = self._situation(self._belief.refit_if_due())
+        return [np.asarray(left[situation.most_promising(left)])]
+
     def _situation(
         self,
         belief: Belief | None = None,
@@ -828,6 +892,7 @@ class Optimizer(WithLock):
             constraints=(*self._limits(current), *guards.constraints),
             refuge=self._refuge(guards),
             guards=guards,
+            known=self._known,
         )
 
     def __repr__(self) -> str:

@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from regretless._internal.arrays import Array
 from regretless.defaults import Defaults
 from regretless.engine.guards import Guards
+from regretless.engine.known import Known, is_contradicted
 from regretless.horizon import Horizon
 from regretless.improvement import h
 from regretless.model import Belief, Fitted, Posterior
 from regretless.policies import (
     FEASIBLE,
     Candidates,
+    Ceiling,
     Constraint,
     MostLikely,
     Policy,
@@ -30,8 +32,8 @@ from regretless.policies import (
     upper_score,
 )
 from regretless.results import Decision, Landscape
-from regretless.search import Domain, Slice, candidates, maximise, same_point
-from regretless.space import Space
+from regretless.search import Domain, Slice, candidates, maximise, same_point, structured
+from regretless.space import Space, has_structure
 
 _DRAWS = 64  # of which a random point takes the first that may be tried
 
@@ -64,6 +66,7 @@ class Situation:
     refuge: Array | None = None  # the point to try if no visited point is allowed: the baseline
     guards: Guards = field(default_factory=Guards)  # what is known of metrics with guardrails
     fixed: Mapping[int, float] = field(default_factory=dict)  # columns with given values
+    known: Known | None = None  # the optimum or a bound, if the user knows it
 
     @property
     def fitted(self) -> Fitted:
@@ -90,6 +93,24 @@ class Situation:
         They are approximate (first order) where the scaling is logarithmic.
         """
         return self.posterior.omega * sigma * self.fitted.scaling.rate(mu)
+
+    @cached_property
+    def _ceiling(self) -> Ceiling | None:
+        """What the user knows about the best value; None if the results contradict it."""
+        if self.known is None or self.contradicted:
+            return None
+        return Ceiling(self._to_model(self.known.value), self.known.exact)
+
+    @cached_property
+    def contradicted(self) -> bool:
+        """Whether the results are clearly better than the optimum or the bound that was given."""
+        if self.known is None:
+            return False
+        value = self._to_model(self.known.value)
+        return is_contradicted(value, self.posterior, self.belief.data, self.defaults.known)
+
+    def _to_model(self, value: float) -> float:
+        return float(self.fitted.scaling.to_model(self.sign * value))
 
     def predict(self, x: Array) -> tuple[Array, Array]:
         """Posterior mean and sd of f at the rows of x, in the user's units.
@@ -144,10 +165,12 @@ class Situation:
             highest=highest,
             promised=self._promised(posterior) if self.waiting else -np.inf,
             choices=self.space.has_choices,
+            structure=has_structure(self.space),
             defaults=self.defaults,
             fixed=self.fixed,
             permits=permits,
             refuge=self.refuge,
+            ceiling=self._ceiling,
         )
 
     def _promised(self, after: Posterior) -> float:
@@ -258,7 +281,8 @@ class Situation:
                 return _Choice(sampled[row], row, held_back=held_back)
             held_back = objection
         if found.row is None and policy.merge:
-            row = same_point(score, begin, found.x, inputs.horizon.steps, self.defaults.merge)
+            rules, equal = self.defaults.merge, tuple(structured(self._domain))
+            row = same_point(score, begin, found.x, inputs.horizon.steps, rules, equal)
             if row is not None:
                 return _Choice(sampled[row], row, True, held_back)
         return _Choice(found.x, found.row, held_back=held_back)
@@ -303,7 +327,9 @@ class Situation:
             expected_loss=float(seen.evaluation_cost[0]) * horizon,
             horizon=horizon,
             evaluation_cost=float(seen.evaluation_cost[0]),
-            gate=self.policy.threshold(self.inputs),
+            gate=self._threshold(x),
+            optimum_gap=self._gap,
+            contradicted=self.contradicted or None,
             z=z,
             tried=self.belief.times_told(x),
             merged=choice.merged,
@@ -332,20 +358,41 @@ class Situation:
                 return int(same[0]), False
         return int(np.argmax(guards.likely(points))), False
 
+    def _threshold(self, x: Array) -> float | None:
+        """The smallest z that the policy allows at x."""
+        sigma = self.inputs.posterior.predict(x[None, :])[1]
+        found = self.policy.thresholds(self.inputs, self.policy.omega(self.inputs) * sigma)
+        return found if found is None or isinstance(found, float) else float(found[0])
+
+    @property
+    def _gap(self) -> float | None:
+        """How far the best visited point is below what the user knows, by its mean."""
+        if self.known is None:
+            return None
+        best = float(self.user(self.posterior.at_data[0].max()))
+        return self.sign * (self.known.value - best)
+
+    def most_promising(self, x: Array) -> int:
+        """The row of x whose f is most likely to reach the ceiling."""
+        mu, sigma = self.inputs.posterior.predict(x)
+        top = 0.0 if self._ceiling is None else self._ceiling.value
+        return int(np.argmax((mu - top) / sigma))
+
     def landscape(self, x: Array) -> Landscape:
         """The numbers that the policy compares at the rows of x, in the user's units."""
         policy, inputs, unit = self.policy, self.inputs, self.unit
         mu, sigma = inputs.posterior.predict(x)
         xi, s = policy.xi(inputs), policy.omega(inputs) * sigma
         z = (mu - xi) / s
-        threshold = policy.threshold(inputs)
+        threshold = policy.thresholds(inputs, s)
+        gain = s * h(z) if inputs.ceiling is None else np.exp(policy.improvement(inputs)(mu, s)[0])
         feasible = z >= (-np.inf if threshold is None else threshold)
         if inputs.permits is not None:
             feasible = feasible & inputs.permits(x)
         return Landscape(
             mean=self.user(mu),
             sd=self.user_sd(mu, sigma),
-            expected_improvement=s * h(z) * unit,
+            expected_improvement=gain * unit,
             evaluation_cost=s * h(-z) * unit / policy.horizon(inputs),
             z=z,
             feasible=feasible,

@@ -1,6 +1,6 @@
 """Policies (acquisition functions): rules that choose the next point to try."""
 
-from regretless.policies.base import Incumbent, Policy, PolicyInput, incumbent_value
+from regretless.policies.base import Ceiling, Incumbent, Policy, PolicyInput, incumbent_value
 from regretless.policies.ei import AEI, EI, EIC, EINguyen
 from regretless.policies.ids import IDS
 from regretless.policies.limits import Limit, MostLikely, Unknown, log_cdf
@@ -33,6 +33,7 @@ __all__ = [
     "POLICIES",
     "STEEP",
     "Candidates",
+    "Ceiling",
     "Constraint",
     "EINguyen",
     "ExploreThenCommit",

@@ -61,6 +61,7 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
         "archived": snapshot.archived,
         "space": optimizer.space.to_json(),
         "counts": counts(optimizer),
+        "known": _known(optimizer),
         "best": view and _best(view.best),
         "noise_sd": view and view.noise_sd,
         "worth_exploring": view and view.worth_exploring(),
@@ -77,8 +78,14 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
+def _known(optimizer: Optimizer) -> dict[str, Any] | None:
+    """The optimum or the bound that was given."""
+    known = optimizer.known
+    return None if known is None else {"value": known.value, "exact": known.exact}
+
+
 def _best(best: Best) -> dict[str, Any]:
-    names = ("mean", "low", "high", "sample_mean", "luckiest")
+    names = ("mean", "low", "high", "sample_mean", "luckiest", "regret")
     names_of_gain = ("gain", "gain_low", "gain_high", "prob_better")
     numbers = {name: json_number(getattr(best, name)) for name in (*names, *names_of_gain)}
     known = {"count": best.count, "allowed": best.allowed, "holds": best.holds}
@@ -228,7 +235,9 @@ class _PosteriorView:
             (json_number(sign * belief.sample_mean(x)), belief.times_told(x)) for x in self.points
         ]
         names = self.optimizer.space.parameters.items()
-        return [self._slice(j, name, one, told) for j, (name, one) in enumerate(names)]
+        # The values of a structured parameter lie on no line.
+        lines = [(j, name, p) for j, (name, p) in enumerate(names) if p.kind != "structured"]
+        return [self._slice(j, name, one, told) for j, name, one in lines]
 
     def _slice(
         self, j: int, name: str, parameter: Parameter, told: list[tuple[float | None, int]]

@@ -22,7 +22,8 @@ from regretless.kernels import Kernel
 from regretless.space.checks import check_name, quoted
 from regretless.space.scales import Levels, Line
 
-Scalar: TypeAlias = str | int | float | bool | None
+# Lists and dicts are the values of structured parameters.
+Scalar: TypeAlias = str | int | float | bool | list[Any] | dict[str, Any] | None
 
 
 class Parameter(ABC):

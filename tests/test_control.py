@@ -278,3 +278,20 @@ def test_controls_of_any_size_do_no_damage() -> None:
         optimizer.tell(optimizer.ask(), 0.5)
     assert np.isfinite(optimizer.best().mean)
     assert rl.Optimizer.from_json(optimizer.to_json()).ask() == optimizer.ask()
+
+
+def test_a_retraction_keeps_controls_at_the_baseline_of_their_time() -> None:
+    """They were once taken for results at the baseline of today."""
+    optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), 30, baseline={"x": 0.1})
+    rng = np.random.default_rng(0)
+    for _ in range(8):
+        trial = optimizer.ask()
+        value = 10.0 * float(trial.params["x"]) + 0.1 * rng.standard_normal()  # type: ignore[arg-type]
+        optimizer.tell(trial, value, control=(1.0 + 0.05 * rng.standard_normal(), 0.05))
+    optimizer.set_baseline({"x": 0.9})
+    last = optimizer.ask()
+    optimizer.tell(last, 9.0)
+    optimizer.retract(last)
+    optimizer.ask()
+    assert optimizer.predict({"x": 0.9})[0] == pytest.approx(9.0, abs=0.5)
+    assert optimizer.predict({"x": 0.1})[0] == pytest.approx(1.0, abs=0.2)

@@ -7,7 +7,7 @@ READY_INTEGRATIONS := $(VENV)/.ready-integrations
 READY_PEERS := $(VENV)/.ready-peers
 OUTSIDE_VENV := build/outside-venv
 
-.PHONY: run demo test test-all test-integrations coverage smoke lint types bench bench-peers bench-families bench-outside clean
+.PHONY: run demo test test-all test-integrations coverage smoke lint types bench bench-peers bench-families bench-outside campaign clean
 .DELETE_ON_ERROR:
 
 # Matrices are small here: a second BLAS thread waits more than it works, and worse on a busy machine.
@@ -73,6 +73,11 @@ bench-families: $(READY_PEERS)
 # make bench-outside OUTSIDE="--tools regretless --seeds 0:5"
 bench-outside: $(OUTSIDE_VENV)/.ready
 	OMP_NUM_THREADS=1 $(OUTSIDE_VENV)/bin/python -m benchmarks.outside $(OUTSIDE)
+
+# Kills, outages, hostile input and load: about an hour, and it goes on where it stopped. A minute of
+# it: make campaign CAMPAIGN=--quick
+campaign: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.campaign $(CAMPAIGN)
 
 clean:
 	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -137,7 +137,7 @@ def main() -> None:
 
     figure = Figure(figsize=(12, 4.5), layout="constrained")
     left, right = figure.subplots(1, 2)
-    plot_regret(curves, left).set(ylabel="clicks lost so far", xlabel="day")
+    plot_regret(curves, left, per_step=True).set(ylabel="clicks lost so far", xlabel="day")
     plot_decisions(first, right).set(ylabel="click-through of the day, %", xlabel="day")
     figure.savefig("live_demo.png", dpi=110)
     print("\nThe picture is in live_demo.png.")

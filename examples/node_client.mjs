@@ -21,7 +21,8 @@ async function send(method, path, headers, body) {
   if (response.ok) return response.status === 204 ? null : await response.json();
   const problem = await response.json().catch(() => ({}));
   const error = new Error(problem.detail ?? response.statusText);
-  throw Object.assign(error, { status: response.status, kind: problem.error });
+  const wishedMs = 1000 * (Number(response.headers.get("Retry-After")) || 0);
+  throw Object.assign(error, { status: response.status, kind: problem.error, wishedMs });
 }
 
 /** Without an answer it is sent again with the same key, so that it counts once. */
@@ -30,13 +31,15 @@ async function call(method, path, body) {
   if (process.env.REGRETLESS_TOKEN) headers.Authorization = `Bearer ${process.env.REGRETLESS_TOKEN}`;
   const deadline = Date.now() + PATIENCE_MS;
   for (let pause = 100; ; pause = Math.min(2 * pause, 2000)) {
+    let wait = pause * (0.5 + Math.random() / 2);
     try {
       return await send(method, path, headers, body);
     } catch (error) {
       const lasting = error.status && !AGAIN.includes(error.status);
-      if (lasting || Date.now() + pause > deadline) throw error;
+      wait = Math.max(wait, error.wishedMs ?? 0);
+      if (lasting || Date.now() + wait > deadline) throw error;
     }
-    await sleep(pause * (0.5 + Math.random() / 2));
+    await sleep(wait);
   }
 }
 

@@ -74,6 +74,20 @@ class PostgresServer:
         """`immediate` is the server's own kill -9: it recovers from its log at the next start."""
         self._run("pg_ctl", "--wait", f"--mode={mode}", "stop")
 
+    def freeze(self) -> None:
+        """Stop all processes of the server where they are."""
+        for each in self._processes():
+            os.kill(each, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        for each in self._processes():
+            os.kill(each, signal.SIGCONT)
+
+    def _processes(self) -> list[int]:
+        first = int((self.home / "data" / "postmaster.pid").read_text().split()[0])
+        children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+        return [first, *map(int, children)]
+
     def url(self, database: str = "postgres") -> str:
         return f"postgresql://tester:{PASSWORD}@127.0.0.1:{self.port}/{database}"
 

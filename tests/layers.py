@@ -26,7 +26,7 @@ LAYERS = [
     {"search"},
     {"engine"},
     {"ledger"},
-    {"run"},
+    {"forecast", "importance", "run"},
     {"plotting", "studies"},
     {"client"},
     {"experiments", "integrations", "service", "cli"},

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regretless.model import Data, Hyper
+from regretless.space import Space
 
 Array = NDArray[np.float64]
 
@@ -137,3 +139,15 @@ def apart(actual: Array | float, wanted: Array | float) -> float:
     assert actual.shape == wanted.shape, (actual.shape, wanted.shape)
     scale = np.abs(wanted).max(initial=0.0)
     return float(np.abs(actual - wanted).max(initial=0.0) / (scale or 1.0))
+
+
+def is_near(space: Space, one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two points are so close that a rejection of one forbids the other."""
+    shares = []
+    for name, parameter in space.parameters.items():
+        if not parameter.has_order:
+            if one[name] != other[name]:
+                return False
+        elif parameter.scale.count != 1:
+            shares.append(parameter.encode(one[name]) - parameter.encode(other[name]))
+    return not shares or float(np.sqrt(np.mean(np.square(shares)))) < 0.1 * (1 - 1e-9)

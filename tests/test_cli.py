@@ -555,7 +555,7 @@ def test_a_result_waits_for_a_storage_that_is_away(
     monkeypatch.setattr(tuning.time, "sleep", lambda seconds: None)
     tell, failures = opened.tell, iter([True, True, False, False, False])
 
-    def away(trial: Any, value: float) -> None:
+    def away(trial: Any, value: float, **told: Any) -> None:
         if next(failures):
             raise rl.StorageError("s.db: database is locked")
         tell(trial, value)
@@ -570,7 +570,7 @@ def test_a_result_that_can_t_be_stored_is_handed_back(
 ) -> None:
     monkeypatch.setattr(tuning, "STORAGE_PATIENCE", -1.0)
 
-    def away(trial: Any, value: float) -> None:
+    def away(trial: Any, value: float, **told: Any) -> None:
         raise rl.StorageError("s.db: database is locked")
 
     monkeypatch.setattr(opened, "tell", away)
@@ -585,7 +585,7 @@ def test_ctrl_c_around_the_end_of_a_trial(
 ) -> None:
     tell, calls = opened.tell, []
 
-    def interrupted(trial: Any, value: float) -> None:
+    def interrupted(trial: Any, value: float, **told: Any) -> None:
         calls.append(value)
         if when == "after" or len(calls) > 1:
             tell(trial, value)
@@ -631,3 +631,163 @@ def test_the_best_point_in_words() -> None:
     assert second == (
         "  mean 2, 95 % interval 1.5 to 2.5, tried 3 times (the luckiest result anywhere: 9)"
     )
+
+
+def test_the_version_as_an_option(shell: Any) -> None:
+    assert shell("--version") == f"{rl.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("space.json", '{"x": {"type": "float", "low": 0, "high": 1}}'),
+        ("space.toml", '[x]\ntype = "float"\nlow = 0\nhigh = 1\n'),
+        ("space.yaml", "x: {type: float, low: 0, high: 1}\n"),
+        ("list.yml", "parameters:\n- {name: x, type: float, low: 0, high: 1}\n"),
+    ],
+)
+def test_a_space_from_a_file(shell: Any, name: str, text: str) -> None:
+    Path(name).write_text(text)
+    shell("create", "s", "--space", f"@{name}", "--budget", 4)
+    with rl.Study.open("regretless.sqlite", "s") as study:
+        assert study.space.names == ("x",)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("space.toml", "x = [", "space: not TOML"),
+        ("space.yaml", "x: [", "space: not YAML"),
+        ("space.yaml", "x: {type: float, min: 0}", "a float has no 'min', but 'low', 'high'"),
+        ("space.yaml", "just words", "need a list under 'parameters'"),
+    ],
+)
+def test_a_space_that_cannot_be_read(shell: Any, name: str, text: str, says: str) -> None:
+    Path(name).write_text(text)
+    assert says in shell("create", "s", "--space", f"@{name}", "--budget", 4, code=2)
+    assert not Path("regretless.sqlite").exists()
+
+
+def test_changes_with_a_key_happen_once(shell: Any, study: str) -> None:
+    shell("ask", study)
+    for _ in range(2):
+        shell("extend", study, 9, "--key", "more")
+        shell("abandon", study, 0, "--key", "gone")
+        shell("tell", study, 0, 1.5, "--key", "result")
+    assert "needs a trial's number" in shell(
+        "abandon", study, "--older-than", 1, "--key", "k", code=2
+    )
+    kinds = [json.loads(line)["kind"] for line in shell("log", study, "--json").splitlines()]
+    assert kinds == ["created", "asked", "extended", "abandoned", "told"]
+
+
+def test_watching_ends_with_the_budget(shell: Any, study: str) -> None:
+    for number in range(6):
+        shell("ask", study)
+        shell("tell", study, number, 1.0 + number)
+    shown = shell("watch", study, "--every", 0.1)
+    assert "asked 6 of 6" in shown
+    assert shown.count("best: ") == 1
+    assert "need at least 0.1" in shell("watch", study, "--every", 0, code=2)
+
+
+def test_watching_prints_what_is_new(
+    shell: Any, study: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell("ask", study)
+    looks: list[float] = []
+
+    def meanwhile(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) % 2:  # every other look finds nothing new
+            with rl.Study.open("regretless.sqlite", study) as opened:
+                opened.tell(opened.pending[0], float(len(looks)))
+                if opened.remaining:
+                    opened.ask()
+
+    monkeypatch.setattr("regretless.cli.text.sleep", meanwhile)
+    shown = shell("watch", study, "--last", 1)
+    assert looks == [2.0] * 11
+    assert [shown.count(f"asked {asked} of 6") for asked in range(1, 7)] == [1, 1, 1, 1, 1, 2]
+    assert "pending: 5" in shown
+
+
+# --- approval, corrections, names -----------------------------------------------------------------
+
+
+def test_approval(shell: Any) -> None:
+    options = ["--space", json.dumps(SPACE), "--budget", "9", "--mode", "recommend"]
+    shell("create", "s", *options)
+    assert "trial 0 (proposed: approve or reject it)" in shell("ask", "s")
+    assert json.loads(shell("ask", "s", "--json"))["proposed"] is True
+    assert "approve it before it is tried" in shell("tell", "s", "0", "1.0", code=4)
+    assert "pending --shell" in shell("ask", "s", "--shell", code=2)
+    shell("approve", "s", "0", "--why", "fine", "--key", "k")
+    shell("approve", "s", "0", "--why", "fine", "--key", "k")
+    assert shell("pending", "s", "--shell").startswith("trial=0 params_x=")
+    assert [each["number"] for each in json.loads(shell("pending", "s", "--json"))] == [0]
+    shell("tell", "s", "0", "1.0")
+    shell("reject", "s", "1", "--why", "too slow for\nour users")
+    assert "trial 1 was rejected already" in shell("approve", "s", "1", code=4)
+    assert "trial 0 was told already" in shell("reject", "s", "0", "--why", "no", code=4)
+    assert "why: need 1 to 1000" in shell("reject", "s", "1", "--why", "", code=2)
+    shell("ask", "s")
+    shown = shell("show", "s")
+    assert re.search(rf"proposed: 2 \(for {AGE}\)", shown)
+    assert "too slow" in shown
+    assert "asked 2 of 9 (1 told, 1 rejected, 1 proposed)" in shown
+    shell("reconsider", "s", "1")
+    log = shell("log", "s").splitlines()
+    assert log[1].endswith("evaluations left")
+    assert "trial 0 (proposed): " in log[1]
+    assert log[3].endswith("approved   trial 0: fine")
+    assert log[5].endswith("rejected   trial 1: too slow for our users")
+    assert log[7].endswith("reconsidered  trial 1")
+
+
+def test_a_task_is_not_run_without_approval(shell: Any, tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(TASK)
+    space = rl.Space({"x": rl.Float(0.0, 1.0), "n": rl.Int(1, 4)})
+    rl.Study.open("regretless.sqlite", "job", space=space, budget=5, mode="recommend").close()
+    assert "nobody has approved" in shell("tune", "job.py", code=2)
+    assert "asked 0 of 5" in shell("show", "job")
+
+
+def test_corrections(shell: Any) -> None:
+    shell("create", "s", "--space", json.dumps(SPACE), "--budget", "9")
+    shell("observe", "s", '{"x": 0.5, "kind": "a"}', "7")
+    shell("ask", "s")
+    shell("tell", "s", "0", "1500")
+    assert "retract it first" in shell("tell", "s", "0", "1.5", code=4)
+    shell("retract", "s", "0", "--why", "milliseconds")
+    shell("tell", "s", "0", "1.5")
+    shell("retract", "s", "--prior", "0")
+    assert "need a trial's number, or --prior" in shell("retract", "s", code=2)
+    assert "observation 1 was never told" in shell("retract", "s", "--prior", "1", code=4)
+    table = shell("show", "s")
+    assert "prior 0" in table
+    assert "retracted" in table
+    log = shell("log", "s").splitlines()
+    assert log[4].endswith("retracted  the result of trial 0: milliseconds")
+    assert log[6].endswith("unobserved  prior result 0")
+    rows = list(csv.DictReader(io.StringIO(shell("export", "s"))))
+    assert [row["status"] for row in rows] == ["retracted", "told"]
+    assert rows[1]["note"] == "its result 1500.0 was retracted: milliseconds"
+
+
+def test_archive_and_rename(shell: Any) -> None:
+    for name in ("a", "b"):
+        shell("create", name, "--space", json.dumps(SPACE), "--budget", "9")
+    shell("archive", "a")
+    listed = shell("studies")
+    assert " a " not in listed
+    assert "1 archived: see --archived" in listed
+    assert "a (archived)" in shell("studies", "--archived")
+    assert [each["name"] for each in json.loads(shell("studies", "--json"))] == ["b"]
+    assert "study 'a' is archived: unarchive it first" in shell("ask", "a", code=4)
+    assert "a (archived) in" in shell("show", "a")
+    shell("unarchive", "a")
+    shell("rename", "a", "c")
+    assert "study 'a' was renamed: it is 'c' now" in shell("ask", "a", code=4)
+    assert shell("log", "c").splitlines()[-1].endswith("renamed    from a to c")
+    assert "another study is or was called 'b'" in shell("rename", "c", "b", code=2)

@@ -15,6 +15,7 @@ CODES = {
     errors.TrialError: (4, 409),
     errors.UnknownTrialError: (4, 404),
     errors.UnknownStudyError: (4, 404),
+    errors.ArchivedError: (4, 409),
     errors.BudgetError: (5, 409),
     errors.StorageError: (6, 503),
     errors.CorruptJournalError: (6, 500),

@@ -16,13 +16,22 @@ import regretless as rl
 from regretless._internal.validate import LEAST_SCALE, MAX_RESULT
 from regretless.engine import (
     Abandoned,
+    Approved,
+    Archived,
     Asked,
+    Baseline,
     Created,
     Event,
     Extended,
     Observed,
     Outcome,
+    Reconsidered,
+    Rejected,
+    Renamed,
+    Retracted,
     Told,
+    Unarchived,
+    Unobserved,
     events,
     read,
     write,
@@ -51,6 +60,20 @@ EVERY: list[Event] = [
     Observed({"x": 0.5}, ONE, NOON),
     Abandoned(4),
     Extended(40),
+    Asked(4, {"x": 0.5}, WHY, proposed=True),
+    Approved(4),
+    Approved(4, "fine"),
+    Rejected(4, "too slow\nfor our users"),
+    Reconsidered(4),
+    Reconsidered(4, "faster now"),
+    Retracted(4),
+    Retracted(4, "milliseconds", "request 8"),
+    Unobserved(0),
+    Unobserved(2, "another site"),
+    Archived(),
+    Unarchived(),
+    Renamed("a", "b c"),
+    Baseline({"x": 0.5, "k": True}),
 ]
 
 
@@ -70,10 +93,19 @@ def test_every_kind_has_its_version_and_every_older_version_a_way_up() -> None:
     assert versions == {
         "created": 3,
         "asked": 1,
-        "told": 2,
-        "observed": 2,
+        "told": 3,
+        "observed": 3,
         "abandoned": 1,
         "extended": 1,
+        "approved": 1,
+        "rejected": 1,
+        "reconsidered": 1,
+        "retracted": 1,
+        "unobserved": 1,
+        "archived": 1,
+        "unarchived": 1,
+        "renamed": 1,
+        "baseline": 1,
     }
     older = {(kind, v) for kind, newest in versions.items() for v in range(1, newest)}
     assert set(events._UPCASTS) == older
@@ -145,7 +177,6 @@ def without(body: dict[str, Any], name: str) -> dict[str, Any]:
 
 WRONG: list[tuple[str, Any, Any, str]] = [
     ("danced", 1, {}, "unknown kind 'danced' (version 1)"),
-    ("told", 3, TOLD, "version 3 of 'told'; this release of regretless reads up to version 2"),
     ("asked", 2, {}, "version 2 of 'asked'; this release of regretless reads up to version 1"),
     ("told", 0, TOLD, "event 'told': need a version of at least 1, got 0"),
     ("told", "2", TOLD, "event 'told': need a version of at least 1, got '2'"),
@@ -179,6 +210,21 @@ WRONG: list[tuple[str, Any, Any, str]] = [
     ("abandoned", 1, {}, "event 'abandoned', version 1: number: missing"),
     ("extended", 1, {"budget": 0}, "event 'extended', version 1: budget: need at least 1, got 0"),
     ("extended", 1, {"budget": 1.5}, "version 1: budget: need a whole number, got 1.5"),
+    (
+        "asked",
+        1,
+        {"number": 1, "params": {}, "decision": WHY.to_json(), "proposed": "yes"},
+        "event 'asked', version 1: proposed: need true or false, got 'yes'",
+    ),
+    ("approved", 2, {"number": 1}, "this release of regretless reads up to version 1"),
+    ("approved", 1, {}, "event 'approved', version 1: number: missing"),
+    ("approved", 1, {"number": 1, "why": " "}, "version 1: why: need 1 to 1000 printable"),
+    ("rejected", 1, {"number": 1}, "event 'rejected', version 1: why: missing"),
+    ("rejected", 1, {"number": 1, "why": "x" * 1001}, "why: need 1 to 1000 printable"),
+    ("reconsidered", 1, {"number": -1}, "number: need at least 0, got -1"),
+    ("retracted", 1, {"number": 1, "key": 5}, "version 1: key: need a text, got 5"),
+    ("unobserved", 1, {"index": 1.5}, "index: need a whole number, got 1.5"),
+    ("renamed", 1, {"old": "a", "new": ""}, "version 1: new: need 1 to 200 printable"),
     ("created", 2, without(SETTINGS, "seed"), "event 'created', version 2: seed: missing"),
     ("created", 2, SETTINGS | {"version": 1}, "version 2: version: need 2, got 1"),
     ("created", 1, SETTINGS | {"version": 99}, "version 1: version: need 1, got 99"),
@@ -250,12 +296,12 @@ def test_a_verb_is_made_without_changing_anything() -> None:
     assert opt.history()[0].value == 1.5
 
 
-@pytest.mark.parametrize("outcomes", [{}, {"cost": Outcome(1.0)}])
+@pytest.mark.parametrize("outcomes", [{}, {"control": Outcome(1.0)}])
 def test_outcomes_without_the_objective(outcomes: dict[str, Outcome]) -> None:
     opt = rl.Optimizer(LINE, 9)
     opt.ask()
     before = opt.to_json()
-    says = "outcomes: need 'objective', got "
+    says = "outcomes: need 'objective' or a metric, got "
     with pytest.raises(rl.ConfigError, match=says):
         opt._records.telling(0, outcomes)
     with pytest.raises(rl.ConfigError, match=says):
@@ -266,7 +312,9 @@ def test_outcomes_without_the_objective(outcomes: dict[str, Outcome]) -> None:
     assert opt.to_json() == before
 
 
-@pytest.mark.parametrize("event", [None, {"kind": "told"}, Created({})])
+@pytest.mark.parametrize(
+    "event", [None, {"kind": "told"}, Created({}), Archived(), Unarchived(), Renamed("a", "b")]
+)
 def test_what_does_not_happen_to_an_optimiser(event: Any) -> None:
     with pytest.raises(rl.StorageError, match="need one that happens to an optimiser, got "):
         rl.Optimizer(LINE, 9).apply(event)

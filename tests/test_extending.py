@@ -324,7 +324,7 @@ def test_what_is_proposed_is_a_point_that_can_be_tried() -> None:
     space = rl.Space({"c": rl.Categorical(["a", "b"]), "k": When(1, 5000), "y": rl.Float(0, 1)})
     optimizer, rng, tried = rl.Optimizer(space, 30), np.random.default_rng(0), set()
     for _ in range(20):
-        x = optimizer._decide()[1]
+        x = optimizer._decide().x
         np.testing.assert_array_equal(space.canonical(x[None, :])[0], x)
         trial = optimizer.ask()
         point = tuple(trial.params.items())
@@ -456,8 +456,8 @@ class Wider:
     def covariance(self, x: Array, z: Array | None = None) -> Array:
         return 1.21 * self._inner.covariance(x, z)
 
-    def shared(self, point: Array) -> Any:
-        return self._inner.shared(point)
+    def shared(self, point: Array, weights: Array | None = None) -> Any:
+        return self._inner.shared(point, weights)
 
     def sample_path(self, rng: Generator, features: int = 1024, scale: float = 1.0) -> Any:
         return self._inner.sample_path(rng, features, 1.1 * scale)

@@ -286,6 +286,35 @@ def test_what_is_shared_with_one_point(kernel: str) -> None:
         assert apart(pull(a)[q, columns], slopes(along, x[q, columns], 1e-4)) <= 1e-6
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_is_shared_with_a_weighted_sum(kernel: str) -> None:
+    """Against the posterior covariance; some of the points are data, and others are new."""
+    dense = problem(kernel, 0.25, "everything")
+    gp = GP.of(dense.collapsed(), dense.hyper)
+    gp = gp.add(dense.observations[0].x, 1.0)
+    rng = np.random.default_rng(4)
+    new = rng.random((6, 3))
+    new[:, 2] = rng.integers(3, size=6) / 2
+    distinct = np.unique(gp.data.x, axis=0)[:5]
+    points, weights = np.vstack([new[:2], distinct]), rng.standard_normal(2 + len(distinct))
+    shared = gp.shared(points, weights)
+    assert apart(shared(new), gp.covariance(new, points) @ weights) <= 1e-11
+    assert apart(shared.at_data, gp.covariance(gp.data.x, points) @ weights) <= 1e-9
+    assert apart(shared.variance, weights @ gp.covariance(points) @ weights) <= 1e-9
+    value, pull = shared.with_gradient(new)
+    assert apart(value, shared(new)) <= 1e-12
+    columns = [0, 1] if kernel == "mixed" else [0, 1, 2]
+    for q in range(2, 6):
+
+        def along(moved: Array, q: int = q) -> float:
+            point = new[q].copy()
+            point[columns] = moved
+            return float(shared(point[None, :])[0])
+
+        slope = pull(np.ones(6))[q, columns]
+        assert apart(slope, slopes(along, new[q, columns], 1e-4)) <= 1e-6
+
+
 # --- sample paths ---------------------------------------------------------------------------------
 
 

@@ -34,8 +34,10 @@ def test_other_packages_are_entered_by_their_face(path: Path) -> None:
 def test_core_needs_only_numpy_and_scipy(path: Path) -> None:
     allowed = sys.stdlib_module_names | {"numpy", "scipy", "regretless"}
     others = [i for i in imports(path) if i.target.split(".")[0] not in allowed]
-    # Wanted where it is there, done without where it is not (test_threads.py).
-    assert not [i for i in others if not (i.lazy and i.target.startswith("threadpoolctl."))]
+    # Threads: wanted where it is there, done without where it is not (test_threads.py).  Tables:
+    # only for users who have pandas.
+    wanted = ("threadpoolctl.", "pandas")
+    assert not [i for i in others if not (i.lazy and i.target.startswith(wanted))]
     assert not [i for i in imports(path) if not i.lazy and is_slow(i.target)]
 
 

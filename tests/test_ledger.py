@@ -359,7 +359,7 @@ def test_hard_numbers_are_still_json(values: list[float]) -> None:
         opt.tell(opt.ask(), value)
     told = json.loads(json.dumps(Ledger.of(opt).to_json(), allow_nan=False))
     assert told["value"] == values
-    assert set(told["estimates"]) == {"served", "regret", "gain", "first"}
+    assert set(told["estimates"]) == {"served", "regret", "gain", "first", "over"}
     assert RunningTotal(np.array([math.inf]), np.array([math.nan])).to_json() == {
         "mean": [None],
         "sd": [None],

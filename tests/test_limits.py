@@ -86,10 +86,12 @@ def test_where_nothing_is_allowed_the_baseline_is_tried(policy: str) -> None:
     optimizer = Nowhere(PLANE, 12, policy=policy, baseline=today)
     optimizer.observe({"x": 0.8, "y": 0.2}, 5.0)
     optimizer.observe({"x": 0.1, "y": 0.2}, 3.0)
-    for trial in run(optimizer, 14):
-        assert trial.params == today
-        spent = trial.decision.reason == "exhausted"
-        assert (trial.decision.held_back == "left") == (not spent)
+    trials = run(optimizer, 14)
+    assert all(trial.params == today for trial in trials)
+    assert trials[0].decision.held_back is None  # it has no result yet
+    assert {trial.decision.held_back for trial in trials[1:12]} == {"left"}
+    assert {trial.decision.reason for trial in trials[:12]} == {"baseline"}
+    assert {trial.decision.reason for trial in trials[12:]} == {"exhausted"}
 
 
 def test_without_a_baseline_the_best_visited_point_is_tried() -> None:
@@ -111,7 +113,8 @@ def test_points_of_the_start_are_taken_if_they_are_allowed() -> None:
     assert trials[0].params == start[0]
     assert start[1] not in [trial.params for trial in trials]
     assert trials[1].decision.held_back == "left"
-    assert trials[1].decision.reason != "design"
+    assert trials[1].params == start[2]
+    assert trials[2].decision.reason != "design"
 
 
 def test_a_limit_that_never_binds_changes_nothing() -> None:

@@ -279,3 +279,22 @@ def test_the_progress_line_has_the_regret_of_the_run(capsys: pytest.CaptureFixtu
     result = rl.minimize(bump, SPACE, 6, progress=True, f_star=-2.0)
     last = capsys.readouterr().err.split("\r")[-1]
     assert f"regret {result.regret(-2.0)[-1]:.4g} " in last
+
+
+def test_a_log_file_gets_one_line_for_each_tenth(capsys: pytest.CaptureFixture[str]) -> None:
+    rl.maximize(bump, SPACE, 40, progress=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split("] ")[1].split("/")[0] for line in lines] == [
+        str(4 * k) for k in range(1, 11)
+    ]
+    assert not any("\r" in line for line in lines)
+
+
+def test_a_terminal_gets_one_line_that_is_rewritten(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    rl.maximize(bump, SPACE, 8, progress=True)
+    shown = capsys.readouterr().err
+    assert shown.startswith("\r[")
+    assert shown.count("\n") == 1

@@ -95,6 +95,18 @@ def test_the_shared_covariance() -> None:
     np.testing.assert_allclose(pull(np.ones(1))[0], slope, rtol=1e-4, atol=1e-7)
 
 
+def test_the_covariance_shared_with_a_weighted_sum() -> None:
+    each = mixture()
+    points, weights = np.vstack([NEW[:1], X[:3]]), np.array([2.0, -1.0, -0.5, 0.3])
+    shared = each.shared(points, weights)
+    np.testing.assert_allclose(shared(NEW), each.covariance(NEW, points) @ weights, atol=1e-12)
+    np.testing.assert_allclose(shared.at_data, each.covariance(X, points) @ weights, atol=1e-9)
+    assert shared.variance == pytest.approx(weights @ each.covariance(points) @ weights)
+    _, pull = shared.with_gradient(NEW[1:2])
+    slope = approx_fprime(NEW[1], lambda x: float(shared(x[None, :])[0]), 1e-6)
+    np.testing.assert_allclose(pull(np.ones(1))[0], slope, rtol=1e-4, atol=1e-6)
+
+
 def test_weights_follow_the_rule_of_bayes() -> None:
     """After more data, a weight is its prior times the evidence of the data."""
     few, all_data = Data.of(X[:4], Y[:4]), Data.of(X, Y)

@@ -7,6 +7,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from hypothesis.stateful import (
 )
 
 import regretless as rl
+from oracles import is_near
 from regretless.defaults import defaults_of
 from regretless.policies import POLICIES
 
@@ -59,6 +61,7 @@ class AnyOrder(RuleBasedStateMachine):
         budget=st.integers(1, 12),
         n0=st.integers(1, 4),
         seed=st.integers(0, 9),
+        mode=st.sampled_from(["automatic", "recommend"]),
     )
     def start(self, space: str, budget: int, policy: str, **options: Any) -> None:
         chosen = rl.GPTS(features=32) if policy == "gp-ts" else policy
@@ -66,7 +69,11 @@ class AnyOrder(RuleBasedStateMachine):
         self.budget = budget
         self.status: list[str] = []
         self.told: dict[int, float] = {}
-        self.prior: list[float] = []
+        self.prior: list[float | None] = []  # None if it was retracted
+
+    @property
+    def used(self) -> int:
+        return sum(status not in ("rejected", "reconsidered") for status in self.status)
 
     def number(self, data: st.DataObject, *statuses: str) -> int:
         fitting = [k for k, status in enumerate(self.status) if status in statuses]
@@ -74,14 +81,66 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 3))
     def ask(self, count: int) -> None:
-        for trial in self.opt.ask(count):
+        rejected = [k for k, status in enumerate(self.status) if status == "rejected"]
+        for _ in range(count):
+            if "every point is near one that was rejected" in str(proposal(self.opt)):
+                assert rejected
+                return
+            trial = self.opt.ask()
             assert trial.number == len(self.status)
             assert self.opt.space.validate(trial.params) == trial.params
-            spent = trial.number >= self.budget
+            spent = self.used >= self.budget
             assert (trial.decision.reason == "exhausted") == spent
-            assert trial.decision.remaining == max(0, self.budget - trial.number)
+            assert trial.decision.remaining == max(0, self.budget - self.used)
             assert str(trial.decision)
-            self.status.append("pending")
+            points = [self.opt.trials[k].params for k in rejected]
+            assert not any(is_near(self.opt.space, trial.params, each) for each in points)
+            assert trial.proposed == (self.opt.safety.mode == "recommend")
+            self.status.append("proposed" if trial.proposed else "pending")
+
+    @precondition(lambda self: "proposed" in self.status)
+    @rule(data=st.data(), verdict=st.sampled_from(["approve", "approve", "reject"]))
+    def decide(self, data: st.DataObject, verdict: str) -> None:
+        number = self.number(data, "proposed")
+        before = self.opt.to_json()
+        with pytest.raises(rl.TrialError, match=f"trial {number} is only proposed"):
+            self.opt.tell(number, 1.0)
+        with pytest.raises(rl.TrialError, match=f"trial {number} is only proposed"):
+            self.opt.abandon(number)
+        assert self.opt.to_json() == before
+        verbs = [partial(self.opt.approve, number), partial(self.opt.reject, number, "no")]
+        this, other = verbs if verdict == "approve" else verbs[::-1]
+        this()
+        this()  # again is no news
+        self.status[number] = "pending" if verdict == "approve" else "rejected"
+        with pytest.raises(rl.TrialError, match=f"trial {number} was"):
+            other()
+
+    @precondition(lambda self: "rejected" in self.status)
+    @rule(data=st.data())
+    def reconsider(self, data: st.DataObject) -> None:
+        number = self.number(data, "rejected")
+        self.opt.reconsider(number)
+        self.opt.reconsider(number, "why not")
+        self.status[number] = "reconsidered"
+
+    @precondition(lambda self: "told" in self.status)
+    @rule(data=st.data())
+    def retract(self, data: st.DataObject) -> None:
+        number = self.number(data, "told")
+        self.opt.retract(number, "wrong")
+        self.opt.retract(number)
+        self.status[number] = "pending"
+        del self.told[number]
+
+    @precondition(lambda self: any(value is not None for value in self.prior))
+    @rule(data=st.data())
+    def retract_observation(self, data: st.DataObject) -> None:
+        standing = [k for k, value in enumerate(self.prior) if value is not None]
+        index = data.draw(st.sampled_from(standing))
+        self.opt.retract_observation(index, "wrong")
+        self.opt.retract_observation(index)
+        self.prior[index] = None
 
     @precondition(lambda self: {"pending", "abandoned"} & set(self.status))
     @rule(data=st.data(), value=values, sem=errors, count=st.sampled_from([1, 2, 50]))
@@ -106,7 +165,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(more=st.integers(0, 3))
     def extend(self, more: int) -> None:
-        self.budget = max(self.budget, len(self.status)) + more
+        self.budget = max(self.budget, self.used) + more
         self.opt.extend(self.budget)
 
     @precondition(lambda self: "told" in self.status)
@@ -121,7 +180,13 @@ class AnyOrder(RuleBasedStateMachine):
         with pytest.raises(rl.UnknownTrialError):
             self.opt.tell(len(self.status), 1.0)
         with pytest.raises(rl.ConfigError, match="budget"):
-            self.opt.extend(len(self.status) - 1)
+            self.opt.extend(self.used - 1)
+        with pytest.raises((rl.TrialError, rl.ConfigError), match=r"told already|needs mode="):
+            self.opt.approve(number)
+        with pytest.raises(rl.ConfigError, match="why: need 1 to 1000"):
+            self.opt.retract(number, " ")
+        with pytest.raises(rl.UnknownTrialError):
+            self.opt.retract_observation(len(self.prior))
         with pytest.raises(rl.SpaceError):
             self.opt.observe({"elsewhere": 1.0}, 1.0)
         assert self.opt.to_json() == before
@@ -130,21 +195,22 @@ class AnyOrder(RuleBasedStateMachine):
     def restart(self) -> None:
         again = rl.Optimizer.from_json(self.opt.to_json())
         assert again.history() == self.opt.history()
-        assert again.propose() == self.opt.propose()
+        assert proposal(again) == proposal(self.opt)
         self.opt = again
 
-    @precondition(lambda self: self.told or self.prior)
+    @precondition(lambda self: self.told or any(v is not None for v in self.prior))
     @rule()
     def look(self) -> None:
         before = self.opt.to_json()
-        self.opt.propose()
+        proposal(self.opt)
         best = self.opt.best()
         assert best.low <= best.mean <= best.high
         assert best.count >= 1
         mean, sd = self.opt.predict(best.params)
         assert mean == pytest.approx(best.mean, rel=1e-4, abs=1e-4 * (sd + 1e-300))
         luckiest = max if self.opt.direction == "maximize" else min
-        assert best.luckiest == luckiest([*self.told.values(), *self.prior])
+        standing = [value for value in self.prior if value is not None]
+        assert best.luckiest == luckiest([*self.told.values(), *standing])
         assert self.opt.to_json() == before
 
     @invariant()
@@ -152,12 +218,23 @@ class AnyOrder(RuleBasedStateMachine):
         if not hasattr(self, "opt"):
             return
         rows = self.opt.history()
-        assert [row.status for row in rows] == ["observed"] * len(self.prior) + self.status
+        known = ["retracted" if value is None else "observed" for value in self.prior]
+        assert [row.status for row in rows] == known + self.status
         assert [row.value for row in rows[: len(self.prior)]] == self.prior
-        assert self.opt.observations == len(self.told) + len(self.prior)
+        assert self.opt.observations == len(self.told) + known.count("observed")
         waiting = [k for k, status in enumerate(self.status) if status == "pending"]
         assert [trial.number for trial in self.opt.pending] == waiting
-        assert self.opt.remaining == max(0, self.budget - len(self.status))
+        proposed = [k for k, status in enumerate(self.status) if status == "proposed"]
+        assert [trial.number for trial in self.opt.proposed] == proposed
+        assert self.opt.remaining == max(0, self.budget - self.used)
+
+
+def proposal(opt: rl.Optimizer) -> object:
+    """The event of the next ask, or the message if there is no point left."""
+    try:
+        return opt.propose()
+    except rl.TrialError as error:
+        return str(error)
 
 
 def test_any_order() -> None:

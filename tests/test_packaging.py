@@ -32,7 +32,8 @@ NEEDS = {
     "import regretless as rl; rl.Study.open('s.db', 's')": "studies",
     "import regretless.service.app": "serve",
     "from regretless.plotting import plot_regret; plot_regret({'a': [1.0]})": "plot",
-    "from regretless.plotting import _two_axes; _two_axes(None)": "plot",
+    "from regretless.plotting import _panels; _panels(None, (1, 1))": "plot",
+    "from regretless._internal.frames import dataframe_of; dataframe_of([])": "pandas",
     "from regretless.experiments.runner import _results; next(_results([], 1, '', None, None))": (
         "experiments"
     ),

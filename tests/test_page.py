@@ -24,6 +24,7 @@ from selenium import webdriver
 from selenium.webdriver.common.keys import Keys
 
 import regretless as rl
+from regretless.service.auth import Tokens
 from regretless.studies.journal import Journal
 from regretless.studies.study import Study
 from serving import Service, serving
@@ -251,10 +252,10 @@ def test_the_ribbon_and_the_table(page: Page, study: Study) -> None:
     assert cells == [f"cell {row.decision.reason} {row.status}" for row in own if row.decision]
     page.button("Show all 26").click()
     cells = page.texts(".trials tbody :is(th, td)")
-    rows = [cells[i : i + 4] for i in range(0, len(cells), 4)]
+    rows = [cells[i : i + 5] for i in range(0, len(cells), 5)]
     assert len(rows) == 26
-    for (number, result, params, why), row in zip(rows, reversed(study.history()), strict=True):
-        assert number == ("prior" if row.number is None else str(row.number))
+    for (number, result, params, why, _), row in zip(rows, reversed(study.history()), strict=True):
+        assert number == ("prior 0" if row.number is None else str(row.number))
         assert why == (str(row.decision) if row.decision else "known before the study")
         assert f"drug = {row.params['drug']}" in params.replace("\xa0", " ")
         assert result == row.status if row.value is None else is_shown(result, row.value)
@@ -580,3 +581,97 @@ def test_a_token_is_asked_for(driver: Any, tmp_path: Path) -> None:
         assert not page.one("#token").is_displayed()
         assert token not in driver.current_url
         page.complaints()
+
+
+def test_a_link_shows_one_study(driver: Any, tmp_path: Path) -> None:
+    token = "a-token-of-the-tests-0123456789"
+    (tmp_path / "tokens").write_text(f"read-write {token} ann\n")
+    with serving(str(tmp_path / "s.db"), "--token-file", "tokens", folder=tmp_path) as service:
+        Study.open(service.storage, "sh?own", space=SPACE, budget=5).close()
+        Study.open(service.storage, "hidden", space=SPACE, budget=5).close()
+        link = Tokens.from_file(tmp_path / "tokens").link("sh?own", days=1)
+        page = Page(driver, service.url)
+        driver.get(f"{service.url}/#/studies/sh%3Fown?token={link}")
+        page.wait(lambda: page.text("#budget") == "5 of 5 evaluations left")
+        assert driver.current_url == f"{service.url}/#/studies/sh%3Fown"  # the token does not stay
+        driver.get(f"{service.url}/#/")
+        page.wait(lambda: "the link shows one study" in page.text("main"))
+        assert "hidden" not in page.text("main")
+        assert page.text("#connection") == "Not connected"
+        driver.get(f"{service.url}/#/studies/hidden")
+        page.wait(lambda: "the link shows one study" in page.text("main"))
+
+
+# -- approval, corrections, names -----------------------------------------------------------------
+
+
+def test_proposals_are_approved_and_rejected(page: Page, service: Service) -> None:
+    settings: dict[str, Any] = {"space": SPACE, "budget": 9, "mode": "recommend"}
+    with Study.open(service.storage, "approval", **settings) as study:
+        study.ask(2)
+        page.open("approval", "#ask")
+        page.wait(lambda: "Trial 1" in page.card("Proposals").text)
+        assert "trials need approval" in page.text(".subtitle")
+        page.button("Approve", page.card("Proposals")).click()
+        page.wait(lambda: "Trial 0" in page.card("Pending trials").text)
+        page.button("Reject…", page.card("Proposals")).click()
+        assert page.run("document.activeElement.id") == "answer"
+        page.button("Cancel").click()
+        page.wait(lambda: page.all("dialog") == [])
+        assert [trial.number for trial in study.proposed] == [1]
+        page.button("Reject…", page.card("Proposals")).click()
+        page.type("#answer", f"{EVIL} is too slow")
+        study.tell(0, 38.0)  # news come in while somebody is typing
+        page.wait(lambda: page.facts(".facts")["Told"] == "1")
+        assert page.one("#answer").get_attribute("value") == f"{EVIL} is too slow"
+        page.button("Reject").click()
+        page.wait(lambda: page.facts(".facts")["Rejected"] == "1")
+        assert study.history()[1].note == f"{EVIL} is too slow"
+        page.wait(lambda: f"{EVIL} is too slow" in page.text("table.trials"))
+        assert page.driver.title != "hacked"
+        page.button("Reconsider…").click()
+        page.button("Reconsider", page.one("dialog")).click()
+        page.wait(lambda: study.history()[1].status == "reconsidered")
+
+
+def test_results_are_retracted(page: Page, service: Service) -> None:
+    with Study.open(service.storage, "corrections", space=SPACE, budget=9) as study:
+        study.observe({"dose": 1.0, "visits": 4, "drug": "A"}, 39.0)
+        study.tell(study.ask(), 3e4)
+        page.open("corrections", "table.trials")
+        page.wait(lambda: len(page.all("table.trials tbody tr")) == 2)
+        page.button("Retract…").click()  # the newest first
+        page.type("#answer", "grams")
+        page.press(Keys.ENTER)
+        page.wait(lambda: "retracted: grams" in page.card("Pending trials").text)
+        page.button("Retract…").click()
+        page.button("Retract", page.one("dialog")).click()
+        page.wait(lambda: "retracted" in page.text("table.trials tbody tr:last-child"))
+        assert study.observations == 0
+        assert [event.kind for event in study.events()][-2:] == ["retracted", "unobserved"]
+
+
+def test_archive_and_rename(page: Page, service: Service) -> None:
+    page.forgiven.append("404")  # of the old name, until the page has gone to the new one
+    with Study.open(service.storage, "to archive", space=SPACE, budget=9) as study:
+        page.open("to archive", "#ask")
+        page.button("Archive…").click()
+        page.button("Archive", page.one("dialog")).click()
+        page.wait(lambda: "archived" in page.text(".subtitle"))
+        assert study.archived
+        assert not page.one("#ask").is_enabled()
+        page.open(None, "table tbody tr")
+        rows = {row.text.split(" m")[0]: row for row in page.all("table tbody tr")}
+        assert "to archive" not in rows
+        page.one("#show-archived").click()
+        page.wait(lambda: "to archive" in page.one("table").text)
+        page.open("to archive", "#ask")
+        page.button("Unarchive…").click()
+        page.button("Unarchive", page.one("dialog")).click()
+        page.wait(lambda: "archived" not in page.text(".subtitle"))
+        page.button("Rename…").click()
+        page.type("#answer", "new name")
+        page.button("Rename", page.one("dialog")).click()
+        page.wait(lambda: page.text("h1") == "new name" and page.text("#connection") == "Live")
+    with Study.open(service.storage, "new name") as study:
+        assert [event.kind for event in study.events()][-1] == "renamed"

@@ -74,6 +74,9 @@ def test_it_repeats_the_studys_own_answers(study: rl.Optimizer) -> None:
         "pending": 1,
         "abandoned": 1,
         "observed": 1,
+        "proposed": 0,
+        "rejected": 0,
+        "retracted": 0,
     }
     assert (got["name"], got["seq"], got["direction"]) == ("s", 7, study.direction)
     assert rl.Space.from_json(got["space"]) == SPACE
@@ -84,6 +87,7 @@ def test_it_repeats_the_studys_own_answers(study: rl.Optimizer) -> None:
             "params": waiting.params,
             "asked_at": NOW.isoformat(),
             "sentence": str(waiting.decision),
+            "note": None,
         }
     ]
 

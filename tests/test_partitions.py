@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import threading
@@ -16,6 +15,7 @@ import pytest
 
 import regretless as rl
 from conftest import PostgresServer
+from proxy import Proxy
 from regretless.client import Client, RemoteStudy
 from regretless.errors import ConfigError, ServiceError, StorageError
 from regretless.studies.journal import Journal
@@ -25,50 +25,6 @@ from serving import serving
 SPACE = rl.Space({"x": rl.Float(0.0, 1.0)})
 SETTINGS: dict[str, Any] = {"space": SPACE, "budget": 50, "seed": 1}
 LIMITS = "&connect_timeout=2&answer_timeout=2"
-
-
-class Proxy:
-    """Passes bytes on between clients and a server, until it is told to keep them to itself."""
-
-    def __init__(self, port: int) -> None:
-        self._target = port
-        self._passing = threading.Event()
-        self._passing.set()
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listening.getsockname()[1]
-        self._open = [self._listening]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def freeze(self) -> None:
-        self._passing.clear()
-
-    def thaw(self) -> None:
-        self._passing.set()
-
-    def close(self) -> None:
-        self.thaw()
-        for each in self._open:
-            each.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listening.accept()
-                server = socket.create_connection(("127.0.0.1", self._target))
-            except OSError:
-                return
-            self._open += [client, server]
-            for pair in (client, server), (server, client):
-                threading.Thread(target=self._pass_on, args=pair, daemon=True).start()
-
-    def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
-        try:
-            while data := one.recv(65536):
-                self._passing.wait()
-                other.sendall(data)
-            other.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
 
 
 @pytest.fixture
@@ -154,6 +110,23 @@ def test_a_tell_without_an_answer_ends_and_is_there_once_after_the_partition(
         time.sleep(2.1)
         far.tell(trial, 1.0)
         assert far.observations == 1
+
+
+def test_a_server_whose_processes_are_stopped(postgres: PostgresServer, postgres_url: str) -> None:
+    """SIGSTOP: the system goes on to answer for them on the wire, so that no keepalive fails."""
+    with rl.Study.open(postgres_url + LIMITS, "s", **SETTINGS) as study:
+        trial = study.ask()
+        postgres.freeze()
+        try:
+            call = Call(study.tell, trial, 1.0)
+            assert isinstance(call.ended(30.0), StorageError)
+            with within(2.0), pytest.raises(StorageError):  # at once, a moment later
+                study.tell(trial, 1.0)
+        finally:
+            postgres.thaw()
+        time.sleep(2.1)
+        study.tell(trial, 1.0)
+        assert [event.kind for event in study.events()] == ["created", "asked", "told"]
 
 
 def test_those_that_wait_for_each_other_fail_together(far_url: str, proxy: Proxy) -> None:

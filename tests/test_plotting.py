@@ -12,7 +12,16 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 import regretless as rl
-from regretless.plotting import plot_decisions, plot_posterior, plot_regret, plot_reward
+from regretless.importance import importances
+from regretless.plotting import (
+    plot_decisions,
+    plot_importances,
+    plot_pairs,
+    plot_posterior,
+    plot_regret,
+    plot_reward,
+    plot_slices,
+)
 
 matplotlib.use("Agg")
 
@@ -31,14 +40,14 @@ def tuned(space: rl.Space, steps: int = 15, **options: object) -> rl.Optimizer:
 
 def test_regret_curves_are_sums_with_bands() -> None:
     runs = np.random.default_rng(0).random((6, 30))
-    ax = plot_regret({"ours": runs, "theirs": runs[0]})
+    ax = plot_regret({"ours": runs, "theirs": runs[0]}, per_step=True)
     ours, theirs = ax.get_lines()
     np.testing.assert_allclose(ours.get_ydata(), np.cumsum(runs.mean(axis=0)))
     np.testing.assert_allclose(theirs.get_ydata(), np.cumsum(runs[0]))
     assert len(ax.collections) == 1  # a single run has no band
     interval = stats.t.interval(0.95, 5, loc=0.0, scale=stats.sem(np.cumsum(runs, axis=1)[:, -1]))
     np.testing.assert_allclose(band(ax)[-1], interval[1])
-    summed = plot_regret({"ours": np.cumsum(runs, axis=1)}, cumulative=False)
+    summed = plot_regret({"ours": np.cumsum(runs, axis=1)})
     np.testing.assert_allclose(summed.get_lines()[0].get_ydata(), ours.get_ydata())
 
 
@@ -145,3 +154,104 @@ def test_curves_and_baselines_that_cannot_be() -> None:
         plot_regret({"mine": np.zeros((2, 2, 2))})
     with pytest.raises(rl.ConfigError, match="baseline, got 'x'"):
         plot_reward(rl.Optimizer(LINE, 4), baseline="x")  # type: ignore[arg-type]
+
+
+MIXED = rl.Space(
+    {
+        "a": rl.Float(0.0, 1.0),
+        "b": rl.Float(0.1, 10.0, log=True),
+        "n": rl.Int(1, 4),
+        "kind": rl.Categorical(["x", "y"]),
+        "idle": rl.Float(0.0, 1.0),
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def mixed() -> rl.Optimizer:
+    opt = rl.Optimizer(MIXED, 40, seed=1)
+    for trial in opt:
+        p: dict[str, Any] = trial.params
+        opt.tell(trial, -8 * (p["a"] - 0.3) ** 2 - np.log(p["b"]) ** 2 / 3 + (p["kind"] == "x"))
+    return opt
+
+
+def test_regret_of_runs_is_not_summed_twice() -> None:
+    result = rl.maximize(lambda p: -abs(p["price"] - 5.0), LINE, budget=12)  # type: ignore[operator, arg-type]
+    truth = result.regret(0.0)
+    for curves in ({"a": truth}, {"a": result}, result, {"a": [result, result.optimizer]}):
+        ax = plot_regret(curves, f_star=0.0)
+        np.testing.assert_allclose(ax.get_lines()[0].get_ydata(), truth)
+    with pytest.raises(rl.ConfigError, match="need f_star"):
+        plot_regret(result)
+
+
+def test_decisions_show_what_was_known_before() -> None:
+    opt = tuned(LINE)
+    opt.observe({"price": 3.0}, -7.0)
+    ax = plot_decisions(opt)
+    prior = ax.collections[0]
+    assert np.asarray(prior.get_offsets()).tolist() == [[-1.0, -7.0]]
+    assert ax.get_xlim() == (-1.5, 14.5)
+    only = rl.Optimizer(LINE, 9)
+    only.observe({"price": 3.0}, -7.0)
+    assert plot_decisions(only).get_legend() is not None
+
+
+def test_a_finished_run_shows_its_last_move() -> None:
+    result = rl.maximize(lambda p: -abs(p["price"] - 5.0), LINE, budget=20)  # type: ignore[operator, arg-type]
+    last = max(
+        t.number for t in result.optimizer.trials if t.decision.reason in ("explore", "exploit")
+    )
+    above, _ = plot_posterior(result)
+    assert above.get_title().startswith(f"trial {last}, {20 - last} evaluation")
+    before = result.optimizer.as_of(last)
+    assert before.asked == last
+    assert before.ask().params == result.optimizer.trials[last].params
+    asked = result.optimizer.trials[last].params
+    land = before.landscape([asked])
+    assert land.mean[0] == pytest.approx(result.optimizer.trials[last].decision.mean, rel=1e-12)
+
+
+def test_importances_find_what_matters(mixed: rl.Optimizer) -> None:
+    found = importances(mixed)
+    assert list(found) == list(MIXED.names)
+    order = sorted(found, key=lambda name: -found[name].mean)
+    assert set(order[:3]) == {"a", "b", "kind"}
+    assert all(0 <= each.mean <= 1 and each.sd >= 0 for each in found.values())
+    assert importances(mixed) == found  # no chance in it
+    bars = [label.get_text() for label in plot_importances(mixed).get_yticklabels()]
+    assert bars == order[::-1]
+    with pytest.raises(rl.ConfigError, match="draws: need at least 2, got 1"):
+        importances(mixed, draws=1)
+
+
+def test_importances_against_known_shares() -> None:
+    """f = 2 a + b over the unit square has shares 4/5 and 1/5."""
+    space = rl.Space({"a": rl.Float(0.0, 1.0), "b": rl.Float(0.0, 1.0)})
+    opt = rl.Optimizer(space, 80)
+    rng = np.random.default_rng(0)
+    for a, b in rng.random((40, 2)).tolist():
+        opt.observe({"a": a, "b": b}, 2 * a + b)
+    found = importances(opt)
+    assert found["a"].mean == pytest.approx(0.8, abs=0.05)
+    assert found["b"].mean == pytest.approx(0.2, abs=0.05)
+
+
+def test_slices_and_pairs(mixed: rl.Optimizer) -> None:
+    best = mixed.best()
+    panels = plot_slices(mixed)
+    assert [ax.get_xlabel() for ax in panels[:5]] == list(MIXED.names)
+    line = panels[0].get_lines()[0]
+    near = int(np.argmin(np.abs(line.get_xdata() - best.params["a"])))
+    assert line.get_ydata()[near] == pytest.approx(best.mean, abs=0.1)
+    assert len(plot_slices(mixed, most=2)) == 2
+    pairs = plot_pairs(mixed)
+    assert len(pairs) == 3
+    with pytest.raises(rl.ConfigError, match="two numeric parameters"):
+        plot_pairs(tuned(LINE))
+
+
+def test_a_notebook_shows_the_picture() -> None:
+    for shown in (plot_decisions(tuned(LINE)), plot_posterior(tuned(LINE))):
+        assert shown._repr_png_().startswith(b"\x89PNG")

@@ -11,6 +11,7 @@ import regretless
 # Extend this list on purpose: whatever stands here is promised to the users.
 PINNED = {
     "errors": [
+        "ArchivedError",
         "BudgetError",
         "ConfigError",
         "CorruptJournalError",
@@ -26,6 +27,7 @@ PINNED = {
         "UnknownTrialError",
     ],
     "space": ["Categorical", "Float", "Int", "Ordinal", "Parameter", "Scalar", "Space"],
+    "structured": ["Graph", "Permutation", "Sequence", "Structured", "Subset", "Tree"],
     "ask and tell": [
         "AskTell",
         "AtLeast",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +134,67 @@ def test_a_study_keeps_its_settings(tmp_path: Path) -> None:
         pass
     with pytest.raises(rl.ConfigError, match=r"loss_budget: 3.0 there, 4.0 here"):
         rl.Study.open(path, "s", loss_budget=4.0)
+
+
+AS_JSON = {
+    **{name: ALL[name] for name in ALL if name != "guardrails"},
+    "guardrails": [
+        {"metric": "p99_ms", "at_most": 250.0},
+        {"metric": "qps", "at_least": 0.95, "of": "baseline", "prob": 0.8},
+    ],
+}
+
+
+def test_the_service_takes_settings_and_metrics(tmp_path: Path) -> None:
+    pytest.importorskip("fastapi")
+    from starlette.testclient import TestClient
+
+    from regretless.service.app import create_app
+
+    with TestClient(create_app(tmp_path / "s.db"), base_url="http://localhost:8080") as http:
+        new = {"name": "s", "space": SPACE.to_json(), "budget": 20}
+        assert http.post("/api/studies", json=new | AS_JSON).status_code == 201
+        settings = http.get("/api/studies/s").json()["settings"]
+        assert settings == settings | Safety.checked(SPACE, ALL).to_json()
+        known = {"params": HERE, "value": 1.0, "metrics": {"p99_ms": {"value": 240.0, "sem": 3.0}}}
+        assert http.post("/api/studies/s/observe", json=known).status_code == 204
+        row = http.get("/api/studies/s/observations").json()[0]
+        assert row["metrics"] == {"p99_ms": 240.0}
+        http.post("/api/studies/s/adopt", json={"params": HERE})
+        result = {"value": 1.0, "metrics": {"qps": 9.0}, "control": {"value": 1.1, "sem": 0.1}}
+        told = http.post("/api/studies/s/trials/0/tell", json=result)
+        assert told.status_code == 204, told.text
+        row = http.get("/api/studies/s/trials").json()[0]
+        assert (row["metrics"], row["control"]) == ({"qps": 9.0}, 1.1)
+        wrong = http.post("/api/studies", json=new | {"name": "t", "loss_budget": 1.0})
+        assert "needs a baseline" in wrong.json()["detail"]
+
+
+def test_the_command_line_takes_settings_and_metrics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("typer")
+    from regretless.cli.app import main
+
+    def shell(*words: str) -> None:
+        monkeypatch.setattr("sys.argv", ["regretless", *words])
+        main()
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGRETLESS_STORAGE", "s.db")
+    options = ["--budget", "20", "--space", json.dumps(SPACE.to_json()), "--sparse-changes"]
+    for name in ("baseline", "guardrails", "max_step"):
+        options += [f"--{name.replace('_', '-')}", json.dumps(AS_JSON[name])]
+    for name in ("loss_budget", "confidence", "change_cost", "mode"):
+        options += [f"--{name.replace('_', '-')}", str(AS_JSON[name])]
+    shell("create", "s", *options)
+    shell("adopt", "s", json.dumps(HERE))
+    shell("tell", "s", "0", "1.0", "--metric", "p99_ms=240,3", "--metric", "qps=9", "--control=1.1")
+    with rl.Study.open("s.db", "s") as study:
+        assert study.snapshot().optimizer.safety == Safety.checked(SPACE, ALL)
+        row = study.history()[0]
+        assert (row.metrics, row.control) == ({"p99_ms": 240.0, "qps": 9.0}, 1.1)
+    for wrong in ("p99_ms", "=3", "p99_ms=a", "p99_ms=1,2,3"):
+        with pytest.raises(SystemExit) as stopped:
+            shell("tell", "s", "0", "1.0", "--metric", wrong)
+        assert stopped.value.code == 2

@@ -21,6 +21,7 @@ from regretless.errors import ConfigError
 from regretless.service import guard, open_studies, schema
 from regretless.service.app import create_app, serve
 from regretless.service.auth import Tokens
+from regretless.service.rate import Rate
 from regretless.studies.journal import Journal
 
 SPACE = {
@@ -68,6 +69,93 @@ def asked(http: TestClient, study: str, key: str | None = None, **wish: Any) -> 
 
 
 # -- the verbs -------------------------------------------------------------------------------------
+
+
+def test_approval(http: TestClient) -> None:
+    assert http.post("/api/studies", json=NEW | {"mode": "recommend"}).status_code == 201
+    study = "/api/studies/s"
+    trials = asked(http, study, n=3)
+    assert [trial["proposed"] for trial in trials] == [True] * 3
+    detail = http.get(study).json()
+    assert (detail["mode"], detail["proposed"], list(detail["proposals"])) == (
+        "recommend",
+        3,
+        ["0", "1", "2"],
+    )
+    early = http.post(f"{study}/trials/0/tell", json={"value": 1.0})
+    assert "approve it before" in problem(early, 409, "TrialError")
+    for _ in range(2):
+        done = http.post(f"{study}/trials/0/approve", json={})
+        assert (done.status_code, done.content) == (204, b"")
+    assert http.post(f"{study}/trials/0/tell", json={"value": 1.0}).status_code == 204
+    assert http.post(f"{study}/trials/1/reject", json={"why": "no"}).status_code == 204
+    late = http.post(f"{study}/trials/1/approve", json={})
+    assert problem(late, 409, "TrialError") == (
+        "trial 1 was rejected already (no): it can't be approved"
+    )
+    assert "why: missing" in problem(http.post(f"{study}/trials/2/reject", json={}), 422)
+    empty = http.post(f"{study}/trials/2/reject", json={"why": " "})
+    assert "why: need 1 to 1000" in problem(empty, 422, "ConfigError")
+    other = http.post(f"{study}/trials/2/approve", json={"params": {"x": 9.0, "kind": "a"}})
+    assert "of another optimiser" in problem(other, 404, "UnknownTrialError")
+    assert http.post(f"{study}/trials/1/reconsider", json={"why": "ok"}).status_code == 204
+    rows = http.get(f"{study}/trials").json()
+    assert [(row["status"], row["note"]) for row in rows] == [
+        ("told", None),
+        ("reconsidered", "no (reconsidered: ok)"),
+        ("proposed", None),
+    ]
+    page = http.get(f"{study}/panels").json()
+    assert [each["number"] for each in page["proposed"]] == [2]
+    assert (page["counts"]["rejected"], page["mode"]) == (1, "recommend")
+
+
+def test_corrections(http: TestClient, study: str) -> None:
+    http.post(f"{study}/observe", json={"params": {"x": 0.5, "kind": "a"}, "value": 9.0})
+    gone = http.post(f"{study}/observations/0/retract", json={"why": "seconds"})
+    assert gone.status_code == 204
+    missing = http.post(f"{study}/observations/1/retract", json={})
+    assert "observation 1 was never told" in problem(missing, 404, "UnknownTrialError")
+    asked(http, study)
+    http.post(f"{study}/trials/0/tell", json={"value": 1.0}, headers={"Idempotency-Key": "t"})
+    back = http.post(f"{study}/trials/0/retract", json={}, headers={"Idempotency-Key": "r"})
+    assert back.status_code == 204
+    # Both requests are sent again, because their answers were lost.
+    http.post(f"{study}/trials/0/tell", json={"value": 1.0}, headers={"Idempotency-Key": "t"})
+    assert http.get(study).json()["pending"] == 1
+    assert http.post(f"{study}/trials/0/tell", json={"value": 2.0}).status_code == 204
+    http.post(f"{study}/trials/0/retract", json={}, headers={"Idempotency-Key": "r"})
+    detail = http.get(study).json()
+    assert (detail["told"], detail["observed"], detail["retracted"]) == (1, 0, 1)
+    kinds = [event["kind"] for event in http.get(f"{study}/events").json()]
+    assert kinds == ["created", "observed", "unobserved", "asked", "told", "retracted", "told"]
+    trials = http.get(f"{study}/panels").json()["trials"]
+    assert [(row["prior"], row["number"], row["value"]) for row in trials] == [
+        (0, None, None),
+        (None, 0, 2.0),
+    ]
+
+
+def test_archive_and_rename(http: TestClient, study: str) -> None:
+    assert http.post(f"{study}/archive", json={}).status_code == 204
+    assert http.get("/api/studies").json() == []
+    (line,) = http.get("/api/studies?archived=true").json()
+    assert (line["name"], line["archived"]) == ("s", True)
+    refused = http.post(f"{study}/ask", json={})
+    assert "study 's' is archived" in problem(refused, 409, "ArchivedError")
+    assert http.get(f"{study}/panels").json()["archived"] is True
+    assert http.post(f"{study}/unarchive", json={}).status_code == 204
+    for _ in range(2):  # again, because the answer was lost
+        assert http.post(f"{study}/rename", json={"name": "t"}).status_code == 204
+    old = problem(http.get(study), 404, "UnknownStudyError")
+    assert old == "study 's' was renamed: it is 't' now"
+    assert [each["name"] for each in http.get("/api/studies").json()] == ["t"]
+    assert asked(http, "/api/studies/t")["number"] == 0
+    assert http.post("/api/studies", json=NEW).status_code == 404
+    slash = http.post("/api/studies/t/rename", json={"name": "a/b"})
+    assert "between two slashes" in problem(slash, 422)
+    nobody = http.post("/api/studies/z/rename", json={"name": "y"})
+    assert "there is no study 'z'" in problem(nobody, 404, "UnknownStudyError")
 
 
 def test_a_loop_decides_exactly_as_without_a_service(http: TestClient, study: str) -> None:
@@ -458,7 +546,7 @@ def test_the_largest_body_that_is_let_in(
     ],
 )
 def test_a_body_that_says_it_is_too_long_is_not_even_read(length: str, refused: bool) -> None:
-    door = guard.Guard(lambda *_: None, Tokens(), "localhost")  # type: ignore[arg-type, return-value]
+    door = guard.Guard(lambda *_: None, Tokens(), "localhost", Rate(0))  # type: ignore[arg-type, return-value]
     headers = {"host": "localhost", "content-type": "application/json", "content-length": length}
     raw = [(name.encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": "http", "method": "POST", "path": "/api/studies", "headers": raw}
@@ -634,7 +722,7 @@ def test_tokens(guarded: TestClient) -> None:
         ("", "holds no token"),
         (f"{WRITER}\n", "line 1: need 'read-only TOKEN'"),
         (f"admin {WRITER}\n", "line 1: need"),
-        (f"read-only {READER}\nread-write {WRITER} twice\n", "line 2: need"),
+        (f"read-only {READER}\nread-write {WRITER} one two\n", "line 2: need"),
         ("read-write short\n", "line 1: need at least 20"),
         ("read-write ä" + WRITER, "ASCII"),
     ],

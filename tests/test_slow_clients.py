@@ -231,7 +231,7 @@ def test_a_log_line_is_repeated_a_few_times_only(monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_an_address_of_version_6_counts_with_its_network(address: str, peer: str) -> None:
-    assert connections._network(address) == peer
+    assert connections.network(address) == peer
 
 
 def test_a_share_that_cannot_be(tmp_path: Path) -> None:

@@ -929,20 +929,20 @@ WRONG = [
     ),
     Wrong(
         "told",
-        {"number": 0, "time": None, "outcomes": {"cost": {"value": 1.0, **NOTHING}}},
-        "outcomes: need 'objective', got 'cost'",
+        {"number": 0, "time": None, "outcomes": {"control": {"value": 1.0, **NOTHING}}},
+        "outcomes: need 'objective' or a metric, got 'control'",
         version=2,
     ),
     Wrong(
         "told",
         {"number": 0, "time": None, "outcomes": {}},
-        "outcomes: need 'objective', got none",
+        "outcomes: need 'objective' or a metric, got none",
         version=2,
     ),
     Wrong(
         "told",
         {"number": 0},
-        "version 9 of 'told'; this release of regretless reads up to version 2: upgrade it",
+        "version 9 of 'told'; this release of regretless reads up to version 3: upgrade it",
         version=9,
     ),
 ]

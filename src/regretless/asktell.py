@@ -37,7 +37,8 @@ class AskTell(Protocol):
     def ask(self, n: int | None = None) -> Trial | list[Trial]:
         """Choose the next trial, or a list of `n` trials.
 
-        After the budget is spent, it returns the best point, with the reason "exhausted".
+        After the budget is spent, it returns the best point, with the reason "exhausted".  With
+        `mode="recommend"` the trials are only proposed; see `approve`.
 
         Args:
             n: the number of trials; None for a single one.
@@ -47,13 +48,14 @@ class AskTell(Protocol):
 
         Raises:
             ConfigError: `n` is not a whole number of at least 1.
+            TrialError: every point is near one that was rejected.
         """
         ...
 
     def tell(
         self,
         trial: Trial | int,
-        value: float,
+        value: float | None,
         *,
         sem: float | None = None,
         count: float = 1,
@@ -63,12 +65,12 @@ class AskTell(Protocol):
     ) -> None:
         """Take the result of a trial.
 
-        Telling the same value again changes nothing.  Telling another value raises TrialError.  A
-        trial that was abandoned may still be told.
+        Telling the same value again changes nothing.  Telling another value raises TrialError; see
+        `retract`.  A trial that was abandoned may still be told.
 
         Args:
             trial: the trial, or its number.
-            value: the result.
+            value: the result; None if the trial failed, so that only its metrics are known.
             sem: the standard error of the value, if known.
             count: how many evaluations the value is the mean of.
             time: when the value was measured, with a time zone.
@@ -78,9 +80,10 @@ class AskTell(Protocol):
                 number, or a number and its standard error.
 
         Raises:
-            ConfigError: `metrics` or `control` has the wrong shape.
+            ConfigError: `metrics` or `control` has the wrong shape, or there is no value and no
+                metric.
             DataError: the value, `sem`, `count`, `time`, a metric or the control is not valid.
-            TrialError: the trial was told another value before.
+            TrialError: the trial was told another value before, or nobody has approved it.
             UnknownTrialError: there is no such trial.
         """
         ...
@@ -88,7 +91,7 @@ class AskTell(Protocol):
     def observe(
         self,
         params: Mapping[str, Scalar],
-        value: float,
+        value: float | None,
         *,
         sem: float | None = None,
         count: float = 1,
@@ -99,14 +102,14 @@ class AskTell(Protocol):
 
         Args:
             params: a value for each parameter.
-            value: the result.
+            value: the result; None if only metrics are known.
             sem: the standard error of the value, if known.
             count: how many evaluations the value is the mean of.
             time: when the value was measured, with a time zone.
             metrics: what else was measured, by name; see `tell`.
 
         Raises:
-            ConfigError: `metrics` has the wrong shape.
+            ConfigError: `metrics` has the wrong shape, or there is no value and no metric.
             DataError: the value, `sem`, `count`, `time` or a metric is not valid.
             SpaceError: the parameters are not in the space.
         """
@@ -151,6 +154,134 @@ class AskTell(Protocol):
         """
         ...
 
+    def approve(self, trial: Trial | int, why: str | None = None) -> None:
+        """Allow a proposed trial to be tried: it is pending from now on.
+
+        With `mode="recommend"`, `ask` only proposes.  A proposal uses budget until it is rejected.
+        The first verdict counts.  The same verdict again changes nothing.
+
+        Args:
+            trial: the trial, or its number.
+            why: what is said about it, at most 1000 characters.
+
+        Raises:
+            ConfigError: the mode is not "recommend", or `why` is empty or too long.
+            TrialError: the trial was rejected, told or abandoned.
+            UnknownTrialError: there is no such trial.
+
+        Example:
+            >>> import regretless as rl
+            >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+            >>> optimizer = rl.Optimizer(space, budget=9, mode="recommend")
+            >>> trial = optimizer.ask()
+            >>> trial.proposed
+            True
+            >>> optimizer.approve(trial)
+            >>> optimizer.tell(trial, 1.5)
+        """
+        ...
+
+    def reject(self, trial: Trial | int, why: str) -> None:
+        """Refuse a proposed trial.  It uses no budget.
+
+        While the reason stands, neither the point nor one near it is proposed.  A point is near if
+        it has the same choices, and if its other parameters differ by less than a tenth of their
+        ranges (the root mean square of the differences).
+
+        Args:
+            trial: the trial, or its number.
+            why: the reason, at most 1000 characters.
+
+        Raises:
+            ConfigError: the mode is not "recommend", or `why` is empty or too long.
+            TrialError: the trial was approved, told or abandoned.
+            UnknownTrialError: there is no such trial.
+
+        Example:
+            >>> import regretless as rl
+            >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+            >>> optimizer = rl.Optimizer(space, budget=9, mode="recommend")
+            >>> trial = optimizer.ask()
+            >>> optimizer.reject(trial, "too slow for our users")
+            >>> optimizer.remaining
+            9
+            >>> abs(optimizer.ask().params["x"] - trial.params["x"]) >= 0.1
+            True
+        """
+        ...
+
+    def reconsider(self, trial: Trial | int, why: str | None = None) -> None:
+        """End the reason for which a trial was rejected.
+
+        Its point and those near it may be proposed again.  The trial itself stays closed.
+
+        Args:
+            trial: the trial, or its number.
+            why: what is said about it, at most 1000 characters.
+
+        Raises:
+            ConfigError: `why` is empty or too long.
+            TrialError: the trial was not rejected.
+            UnknownTrialError: there is no such trial.
+        """
+        ...
+
+    def retract(self, trial: Trial | int, why: str | None = None) -> None:
+        """Take the result of a trial back, because it was wrong.
+
+        The trial is pending again: tell it anew, or abandon it.  Nothing is erased.  The next ask
+        fits the model to the results that stand.  Decisions that were made meanwhile stay as they
+        are.  If the result was retracted before, nothing changes.
+
+        Args:
+            trial: the trial, or its number.
+            why: what was wrong, at most 1000 characters.
+
+        Raises:
+            ConfigError: `why` is empty or too long.
+            TrialError: the trial has no result.
+            UnknownTrialError: there is no such trial.
+
+        Example:
+            >>> import regretless as rl
+            >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=9)
+            >>> trial = optimizer.ask()
+            >>> optimizer.tell(trial, 1500.0)
+            >>> optimizer.retract(trial, "milliseconds, not seconds")
+            >>> optimizer.tell(trial, 1.5)
+            >>> optimizer.best().luckiest
+            1.5
+        """
+        ...
+
+    def retract_observation(self, index: int, why: str | None = None) -> None:
+        """Take a result from before the run back, because it was wrong.
+
+        Args:
+            index: which result, in the order in which they were observed, counted from 0.  Results
+                that were retracted keep their place.
+            why: what was wrong, at most 1000 characters.
+
+        Raises:
+            ConfigError: `index` is not a whole number, or `why` is empty or too long.
+            UnknownTrialError: there is no such result.
+        """
+        ...
+
+    def set_baseline(self, params: Mapping[str, Scalar]) -> None:
+        """Declare the setting that runs today, or change it.
+
+        It is tried next, unless it was tried or observed before.  Later trials are compared to it;
+        earlier ones are compared to the baseline of their time.
+
+        Args:
+            params: a value for each parameter.
+
+        Raises:
+            SpaceError: the parameters are not in the space.
+        """
+        ...
+
     def best(self) -> Best:
         """The visited point with the best posterior mean, with a 95 % interval.
 
@@ -170,7 +301,7 @@ class AskTell(Protocol):
 
     @property
     def asked(self) -> int:
-        """How many trials were asked for or adopted."""
+        """How many trials were asked for or adopted, without those that were rejected."""
         ...
 
     @property
@@ -183,6 +314,15 @@ class AskTell(Protocol):
         """Trials that were neither told nor abandoned yet."""
         ...
 
+    @property
+    def proposed(self) -> list[Trial]:
+        """Trials that wait to be approved or rejected."""
+        ...
+
     def __iter__(self) -> Iterator[Trial]:
-        """Ask for trials until the budget is spent."""
+        """Ask for trials until the budget is spent.
+
+        Raises:
+            ConfigError: the mode is "recommend": the loop would try what nobody has approved.
+        """
         ...

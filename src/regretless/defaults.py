@@ -73,6 +73,7 @@ class StartRules(NamedTuple):
     longest: tuple[int, int] = (2, 2)  # (a, b): a d + b points if the noise is large; measured
     budget_share: int = 4  # the design takes at most 1/4 of the budget
     grid_dims: int = 2  # for d <= 2 numbers: a grid of about sqrt(budget) points; measured
+    structured_points: int = 8  # at least so many if there are structured parameters; measured
     choices_first: bool = True  # begin with each choice once, other columns at 1/2; measured
     blind_noise: float = 0.25  # the noise is large if the fitted noise ratio lam^2 reaches this
     middle_only: bool = False  # one point in the middle; then the policy decides; measured
@@ -174,6 +175,9 @@ class IDSRules(NamedTuple):
     payback: float = 0.3  # for spaces without choices
     payback_with_choices: float = 1.0  # a choice tells nothing about the others, so try more
     directed_with_choices: bool = True
+    # Structured values have many neighbours, and an improvement of one leads on to others.
+    payback_with_structure: float = 1.0  # measured: docs/results/structured.md
+    caution_with_structure: float = 0.0
     resolution: float = 0.1  # the noise variance counts as at least this share of the signal's
     caution: float = 1.0  # regret is measured from mu - caution b s, see `IDS`
 
@@ -200,6 +204,8 @@ class SearchRules(NamedTuple):
     touch_stages: tuple[tuple[int, float, int], ...] = ((4, 6e-4, 5),)  # after a discrete move
     jumps: int = 128  # number of points with some discrete columns drawn at random
     jump_shares: tuple[float, float] = (0.2, 0.5)  # share of the discrete columns that are drawn
+    drawn_points: int = 128  # at most so many points over the cube if there are structured columns
+    walks: int = 256  # number of points a few moves away from visited ones, in structured columns
     rounds: int = 12  # at most so many rounds of moves to neighbours
     believed_scales: tuple[float, float] = (0.02, 1.0)  # length-scales are clipped to this range
     first_step: float = 0.15  # the first step of a climb, in length-scales
@@ -211,6 +217,43 @@ class MergeRules(NamedTuple):
     """When a new point counts as a visited one (see `search.same_point`)."""
 
     close: float = 0.05  # points differ in each column by at most this share of its range
+
+
+class LossRules(NamedTuple):
+    """How a loss budget is kept, see engine/loss.py; measured: docs/results/harm.md."""
+
+    share: float = 0.2  # of the risk that is left, which one step may use
+    # While few distinct points are known, nobody knows how much f varies.  Its sd counts as at
+    # least this share of the budget then, so that the first steps are short.
+    doubt: float = 0.5
+    # The default model of a run with a loss budget: a single fit is too sure of itself at first.
+    model: ModelRules = ModelRules(method="ensemble", noise_prior=(log(0.08), 1.75))
+
+
+class MetricRules(NamedTuple):
+    """The models of metrics that have a guardrail."""
+
+    method: Method = "map"
+    # Beyond so many points, a fit is due when they have grown by a tenth, and most fits descend
+    # from the last parameters only.
+    free_points: int = 10
+    widening: float = 0.5  # see `FitRules`: 2 is so wide that trials hardly leave the baseline
+
+    def applied_to(self, fit: FitRules) -> FitRules:
+        """The rules of the fit of a metric."""
+        few = self.free_points
+        return fit._replace(free_points=few, sure_points=few, widening=self.widening)
+
+
+class KnownRules(NamedTuple):
+    """How a known optimum or bound is used, and when results contradict it."""
+
+    sure_sds: float = 4.0  # contradicted if f at a visited point is above it by so many sds ...
+    sure_results: int = 6  # ... and so many results were told for the point ...
+    clear: float = 1e-3  # ... and by this share of the spread of the results
+    # With a known optimum, a grid is tried in the order of promise, and this share of it.
+    start_share: float = 0.4  # measured: docs/results/known_optimum.md
+    caution: float = 0.0  # with a known optimum, in place of `IDSRules.caution`
 
 
 class Defaults(NamedTuple):
@@ -225,6 +268,9 @@ class Defaults(NamedTuple):
     ids: IDSRules = IDSRules()
     search: SearchRules = SearchRules()
     merge: MergeRules = MergeRules()
+    loss: LossRules = LossRules()
+    metrics: MetricRules = MetricRules()
+    known: KnownRules = KnownRules()
     # With `sparse_changes`: how much of the score may be lost in all, in units of `Score.unit`.  On
     # four runs with two idle parameters of four, 0.2 changed 3.1 parameters at a time instead of 4,
     # for the same regret; 0.5 changed 2.7 for 5 % more.

@@ -71,10 +71,12 @@ class NoResultsError(DataError):
 
 
 class TrialError(RegretlessError):
-    """The trial was told before, or the key was used before for another call.
+    """The trial is not in the right state, or the key was used before for another call.
 
-    `tell` raises it for another value, and `abandon` for a trial that was told.  A `Study` raises
-    it for a key that was used with other arguments.
+    `tell` raises it for another value and for a trial that nobody has approved, and `abandon` for a
+    trial that was told.  `approve` and `reject` raise it if the other verdict came first.  `ask`
+    raises it if every point is near a rejected one.  A `Study` raises it for a key that was used
+    with other arguments.
     """
 
     exit_code = 4
@@ -93,11 +95,22 @@ class UnknownTrialError(TrialError):
 class UnknownStudyError(RegretlessError):
     """The storage has no study of this name, and it was not to be created.
 
-    `Study.open`, `Client.study` and the commands raise it.
+    `Study.open`, `Client.study` and the commands raise it.  Every verb of a study raises it after
+    somebody else has renamed the study; the message has the new name.
     """
 
     exit_code = 4
     http_status = 404
+
+
+class ArchivedError(RegretlessError):
+    """The study is archived, so there are no new trials.
+
+    `ask`, `adopt` and `approve` of a `Study` or a `RemoteStudy` raise it.
+    """
+
+    exit_code = 4
+    http_status = 409
 
 
 class BudgetError(RegretlessError):

@@ -22,9 +22,10 @@ from regretless._internal.blas import one_thread
 from regretless._internal.plain import json_number, json_numbers
 from regretless._internal.shown import shown
 from regretless._internal.validate import MAX_RESULT, check_amount, is_iterable, is_number
-from regretless.engine import Optimizer, Situation
+from regretless.engine import Optimizer, Reference, Situation
 from regretless.errors import ConfigError, NoResultsError
 from regretless.results import Row
+from regretless.safety import Guardrail
 from regretless.space import Scalar, Space
 
 
@@ -87,6 +88,19 @@ class JointPosterior:
         covariance = self.covariance - row[:, None] - row[None, :] + row[reference]
         return JointPosterior(gain - gain[reference], covariance)
 
+    def running_difference(
+        self, visits: NDArray[np.intp], others: NDArray[np.intp], sign: float
+    ) -> RunningTotal:
+        """The sum of sign * (f(x) - f(other)) over the first t pairs of points, for each t."""
+        with_sum, variance = np.zeros(len(self.mean)), 0.0
+        sd = np.empty(len(visits))
+        for t, (point, other) in enumerate(zip(visits, others, strict=True)):
+            row = self.covariance[point] - self.covariance[other]
+            variance += row[point] - row[other] + 2.0 * (with_sum[point] - with_sum[other])
+            with_sum += row
+            sd[t] = math.sqrt(max(0.0, variance))
+        return RunningTotal(np.cumsum(sign * (self.mean[visits] - self.mean[others])), sd)
+
     def total(self, weights: Array) -> Estimate:
         """The weighted sum of f over the points: N(w'mu, w'Sigma w)."""
         variance = float(weights @ self.covariance @ weights)
@@ -115,8 +129,12 @@ class Estimates:
             the gain over a known baseline c, after t trials is the difference to t c; its sd is the
             same.
     regret  what the trials lost against the best point as known now
-    gain    what the trials gained over the point of the first trial, had that been kept
-    first   the posterior mean at the point of the first trial
+    gain    what the trials gained over the baseline, had that been kept; or over the point of the
+            first trial, if there is no baseline
+    first   the posterior mean at the baseline, or at the point of the first trial
+    over    "baseline", or "first point" if there is none
+    known   what the trials lost against the optimum or the bound that the user gave (see
+            `Optimizer`); None if none was given, or if the results contradict it
 
     The best point is the visited one with the best posterior mean.  The regret against the true
     optimum is larger by what no visited point has reached.  The posterior mean at the best of
@@ -127,6 +145,8 @@ class Estimates:
     regret: RunningTotal
     gain: RunningTotal
     first: float
+    over: str = "first point"
+    known: RunningTotal | None = None
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON; None replaces a number that is not finite."""
@@ -135,7 +155,95 @@ class Estimates:
             "regret": self.regret.to_json(),
             "gain": self.gain.to_json(),
             "first": json_number(self.first),
+            "over": self.over,
+            **({} if self.known is None else {"known": self.known.to_json()}),
         }
+
+
+@dataclass(frozen=True)
+class Violations:
+    """How often the trials broke a guardrail.
+
+    Attributes:
+        guardrail: the guardrail, as text.
+        prob: the probability with which it must hold at a trial.
+        limit: the limit in the units of the metric; None if it is not known yet.
+        trials: the trials at whose choice something was known of the metric.
+        expected: how many of these were expected to break it, when they were chosen.
+        told: the trials of which the metric was told.
+        observed: how many of these results are beyond the limit.  The noise of a result counts, so
+            a point at which the metric is close to the limit may have such results.
+    """
+
+    guardrail: str
+    prob: float
+    limit: float | None
+    trials: int
+    expected: float
+    told: int
+    observed: int
+
+
+def _violations(guardrail: Guardrail, limit: float | None, rows: Sequence[Row]) -> Violations:
+    name, metric = str(guardrail), guardrail.metric
+    decisions = [row.decision for row in rows if row.decision is not None]
+    known = [d.holds[name] for d in decisions if d.holds is not None and name in d.holds]
+    told = [row.metrics[metric] for row in rows if metric in row.metrics]
+    beyond = [] if limit is None else [y for y in told if guardrail.sign * (y - limit) > 0]
+    return Violations(
+        guardrail=name,
+        prob=guardrail.prob,
+        limit=limit,
+        trials=len(known),
+        expected=float(sum(1.0 - probability for probability in known)),
+        told=len(told),
+        observed=len(beyond),
+    )
+
+
+@dataclass(frozen=True)
+class LossSoFar:
+    """The total loss against the baseline of all trials so far, and the loss budget.
+
+    Attributes:
+        expected: the expected total loss; negative for a gain.
+        high: what it is at most, with the confidence of the loss budget.
+        budget: the loss budget.
+        confidence: the probability with which the loss budget holds.
+        exceeded: the probability that the total loss is larger than the budget.
+        is_spent: whether the budget is spent, so that only the baseline is tried, or what is known
+            to be better.
+    """
+
+    expected: float
+    high: float
+    budget: float
+    confidence: float
+    exceeded: float
+    is_spent: bool
+
+    def __str__(self) -> str:
+        spent = "; it is spent: only the baseline is tried, or what is known to be better"
+        return (
+            f"loss budget {self.budget:.4g}: the trials have lost {self.expected:.4g} against the"
+            f" baseline, at most {self.high:.4g} with {100 * self.confidence:.4g} %; the chance"
+            f" that it is exceeded is {100 * self.exceeded:.2g} %{spent if self.is_spent else ''}"
+        )
+
+
+@one_thread()
+def _loss_so_far(optimizer: Optimizer) -> LossSoFar:
+    limit = optimizer._loss_limit(optimizer._situation().belief)
+    assert limit is not None
+    numbers = limit.numbers(limit.baseline)
+    return LossSoFar(
+        numbers["total_loss"],
+        numbers["total_loss_high"],
+        limit.limit,
+        limit.confidence,
+        limit.exceeded,
+        limit.is_spent,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +251,8 @@ class Ledger:
     """What the trials of an optimiser have lost and gained, as of the moment when it was made.
 
     Make one with `Ledger.of`.  Only trials that were told count; data from before the run (see
-    `Optimizer.observe`) cost nothing and are left out.
+    `Optimizer.observe`) cost nothing and are left out.  So are trials that failed, of which only
+    metrics were told.
 
     Example:
         >>> import regretless as rl
@@ -161,7 +270,7 @@ class Ledger:
     """
 
     optimizer: Optimizer  # a copy of the caller's: what is told later does not change the ledger
-    trials: tuple[Row, ...]  # those that were told, in the order of their numbers
+    trials: tuple[Row, ...]  # those with a value, in the order of their numbers
 
     @classmethod
     def of(cls, optimizer: Optimizer) -> Ledger:
@@ -172,7 +281,8 @@ class Ledger:
     @classmethod
     def from_rows(cls, optimizer: Optimizer, rows: Sequence[Row]) -> Ledger:
         """The ledger of an optimiser that is told nothing more, with its history."""
-        return cls(optimizer, tuple(row for row in rows if row.status == "told"))
+        told = (row for row in rows if row.status == "told" and row.value is not None)
+        return cls(optimizer, tuple(told))
 
     @property
     def values(self) -> Array:
@@ -213,7 +323,8 @@ class Ledger:
         """What the observed values exceed a reference value by, with the sd from the noise.
 
         Args:
-            over: what each trial would have returned without any tuning.  If it is None, the first
+            over: what each trial would have returned without any tuning.  If it is None, it is
+                what the model expects of the baseline, with its sd.  Without a baseline, the first
                 result is the reference, and its noise counts in every step.
             sem: the standard error of `over`.
 
@@ -234,6 +345,8 @@ class Ledger:
             )
         if over is None and not self.trials:
             raise NoResultsError("gain over the first result: no result was told yet")
+        if over is None and self.optimizer.baseline is not None:
+            return self._gain_over_baseline()
         reference = self.values[0] if over is None else float(over)
         total = np.cumsum(self.optimizer.sign * (self.values - reference))
         steps, noise = np.arange(1, len(self.trials) + 1), self._noise_variances()
@@ -242,6 +355,34 @@ class Ledger:
             # y_1 + … + y_t - t y_1 has y_1 with the weight 1 - t, and (1 - t)^2 = 1 + t (t - 2).
             variance += (steps * (steps - 2)) * noise[0]
         return RunningTotal(total, np.sqrt(variance))
+
+    @one_thread()
+    def _gain_over_baseline(self) -> RunningTotal:
+        """What the observed values exceed the posterior means at the baselines by."""
+        references = [each.x for each in self._references]
+        points, visits = _distinct_rows(references)
+        kept = JointPosterior.at(self.optimizer._situation(), points).running_total(visits)
+        total = self.optimizer.sign * (np.cumsum(self.values) - kept.mean)
+        return RunningTotal(total, np.sqrt(np.cumsum(self._noise_variances()) + kept.sd**2))
+
+    @property
+    def _references(self) -> list[Reference]:
+        """For each trial that was told, the baseline of its time."""
+        every = self.optimizer._records.references()
+        return [every[row.number] for row in self.trials if row.number is not None]
+
+    def loss(self) -> LossSoFar | None:
+        """The total loss against the baseline so far, and the loss budget.
+
+        It counts all trials, also those without a result.
+
+        Returns:
+            None if there is no loss budget, or no result yet.
+        """
+        optimizer = self.optimizer
+        if optimizer.safety.loss_budget is None or not optimizer.observations:
+            return None
+        return _loss_so_far(optimizer)
 
     def _noise_variances(self) -> Array:
         rows = self.trials
@@ -264,14 +405,26 @@ class Ledger:
         tried = [
             optimizer._records.trials[row.number].x for row in self.trials if row.number is not None
         ]
-        points, index = _distinct_rows([*tried, optimizer.space.encode(optimizer.best().params)])
-        visits, best, first = index[:-1], int(index[-1]), int(index[0])
-        f = JointPosterior.at(optimizer._situation(), points)
+        based = optimizer.baseline is not None
+        kept = [each.x for each in self._references] if based else [tried[0]] * len(tried)
+        best_x = optimizer.space.encode(optimizer.best().params)
+        points, index = _distinct_rows([*tried, best_x, *kept])
+        visits, best, others = index[: len(tried)], int(index[len(tried)]), index[len(tried) + 1 :]
+        situation = optimizer._situation()
+        f = JointPosterior.at(situation, points)
+        first = int(others[-1])
+        if based:
+            gain = f.running_difference(visits, others, optimizer.sign)
+        else:
+            gain = f.better_than(first, optimizer.sign).running_total(visits)
+        served = f.running_total(visits)
         return Estimates(
-            served=f.running_total(visits),
+            served=served,
             regret=f.better_than(best, -optimizer.sign).running_total(visits),
-            gain=f.better_than(first, optimizer.sign).running_total(visits),
+            gain=gain,
             first=float(f.mean[first]),
+            over="baseline" if based else "first point",
+            known=_against(served, situation),
         )
 
     @one_thread()
@@ -318,6 +471,21 @@ class Ledger:
         np.add.at(by_point, index, checked)
         return JointPosterior.at(situation, x).total(by_point)
 
+    # -- guardrails --------------------------------------------------------------------------------
+
+    @one_thread()
+    def violations(self) -> list[Violations]:
+        """How often each guardrail was broken by the trials, as expected and as observed."""
+        optimizer = self.optimizer
+        guards = optimizer._current_guards()
+        never_ran = ("rejected", "reconsidered")
+        every = (row for row in optimizer.history() if row.number is not None)
+        rows = [row for row in every if row.status not in never_ran]
+        return [
+            _violations(guardrail, guards.level(guardrail), rows)
+            for guardrail in optimizer.safety.guardrails
+        ]
+
     def to_json(self) -> dict[str, Any]:
         """The trials' numbers and values, what was lost, and the estimates, as JSON."""
         estimates = self.estimates()
@@ -327,6 +495,14 @@ class Ledger:
             "lost": json_number(self.lost()),
             "estimates": None if estimates is None else estimates.to_json(),
         }
+
+
+def _against(served: RunningTotal, situation: Situation) -> RunningTotal | None:
+    """What was lost against the value that the user knows."""
+    if situation.known is None or situation.contradicted:
+        return None
+    could = situation.known.value * np.arange(1, len(served.mean) + 1)
+    return RunningTotal(situation.sign * (could - served.mean), served.sd)
 
 
 def distinct_points(
@@ -361,4 +537,6 @@ def _checked_weights(weights: Sequence[float] | Array, count: int) -> Array:
     for weight in weights:
         if not is_number(weight):
             raise ConfigError(f"weights: need numbers, got {shown(weight)}")
+        if abs(weight) > MAX_RESULT:  # the variance has its square
+            raise ConfigError(f"weights: need at most {MAX_RESULT:g}, got {shown(weight)}")
     return np.array(list(weights), dtype=float)

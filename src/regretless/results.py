@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from math import floor, isfinite, log10
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,11 @@ from regretless.errors import ConfigError, StorageError, UnknownTrialError
 from regretless.space import Scalar
 
 # Attributes of `Decision` that are not stored where they are None.
-_LEFT_OUT = frozenset({"held_back"})
+_LEFT_OUT_TEXTS = frozenset({"held_back", "caution"})
+_LEFT_OUT = _LEFT_OUT_TEXTS | {"total_loss", "total_loss_high", "loss_risk", "holds"}
+_LEFT_OUT |= {"optimum_gap", "contradicted"}
 
-REASONS = ("design", "explore", "exploit", "resample", "exhausted", "given")
+REASONS = ("design", "explore", "exploit", "resample", "exhausted", "given", "baseline")
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,9 @@ class Decision:
             "exploit": a new point that is expected to be at least as good as the incumbent;
             "resample": a point that was tried before;
             "exhausted": the best point, because the budget is spent;
-            "given": a point that the user chose, see `Optimizer.adopt`.
+            "given": a point that the user chose, see `Optimizer.adopt`;
+            "baseline": the baseline, because it has no result yet or because a limit rules out
+            what the policy would have chosen.
         policy: the name of the policy.
         remaining: how many evaluations were left, including this one.
         pending: how many other trials were waiting for their results.
@@ -64,6 +69,16 @@ class Decision:
         fit_ok: False if the fit failed, so that earlier hyper-parameters were kept.
         jitter: what was added to the diagonal of the covariance so that it could be factorised.
         held_back: the name of the limit that ruled out the point that the policy would have chosen.
+        total_loss: what all trials, with this one, are expected to lose against the baseline.
+        total_loss_high: what they lose at most, with the confidence of the loss budget.
+        loss_risk: the probability that the total loss exceeds the loss budget by this trial.
+        holds: the probability that each guardrail holds at the point, where something is known of
+            its metric; None without guardrails.
+        caution: a sentence about the limits, if no point is known to keep to them.
+        optimum_gap: how far the best visited point was from the known optimum or bound, by its
+            posterior mean; positive if it was worse.
+        contradicted: True if results were clearly better than the given optimum or bound, so that
+            it was not used.
 
     Example:
         >>> import regretless as rl
@@ -95,10 +110,22 @@ class Decision:
     fit_ok: bool = True
     jitter: float = 0.0
     held_back: str | None = None
+    total_loss: float | None = None
+    total_loss_high: float | None = None
+    loss_risk: float | None = None
+    holds: dict[str, float] | None = None
+    caution: str | None = None
+    optimum_gap: float | None = None
+    contradicted: bool | None = None
 
     def __str__(self) -> str:
-        held_back = "" if self.held_back is None else f"; held back by the {self.held_back}"
-        return _SENTENCES[self.reason](self) + held_back
+        return _SENTENCES[self.reason](self) + _limits(self) + _about_optimum(self)
+
+    def _repr_html_(self) -> str:
+        from regretless._internal import html
+
+        numbers = {name: value for name, value in self.to_json().items() if value is not None}
+        return html.paragraph(str(self)) + html.table(numbers)
 
     def to_json(self) -> dict[str, Any]:
         """The attributes as JSON; numpy scalars from a custom policy become Python's.
@@ -137,11 +164,20 @@ def checked_decision(decision: object) -> Decision:
             f"decision: need one of {', '.join(REASONS)}, got {shown(decision.reason)}"
         )
     for name, value in decision.to_json().items():
-        text = name in ("reason", "policy") or (name == "held_back" and value is not None)
+        text = name in ("reason", "policy") or (name in _LEFT_OUT_TEXTS and value is not None)
+        if name == "holds" and value is not None:
+            _check_probabilities(value)
+            continue
         if not (isinstance(value, str) if text else _is_plain(value)):
             got = value if isinstance(value, float) else type(value).__name__
             raise ConfigError(f"decision: {name} can't be stored, got {got}")
     return decision
+
+
+def _check_probabilities(value: object) -> None:
+    given = value if isinstance(value, dict) else {"": value}
+    if not all(isinstance(name, str) and _is_plain(each) for name, each in given.items()):
+        raise ConfigError(f"decision: holds: need a probability for each name, got {shown(value)}")
 
 
 def _is_plain(value: object) -> bool:
@@ -170,8 +206,8 @@ def _explore(d: Decision) -> str:
 
 def _exploit(d: Decision) -> str:
     return (
-        f"moved: expected {_short(d.mean)} ± {_short(d.sd)}, no worse than the value to beat "
-        f"({_short(d.incumbent)}); {_gain_and_loss(d)}"
+        f"moved: expected {_fine(d.mean, d.sd)} ± {_short(d.sd)}, no worse than the value to beat "
+        f"({_fine(d.incumbent, d.sd)}); {_gain_and_loss(d)}"
     )
 
 
@@ -184,7 +220,7 @@ def _resample(d: Decision) -> str:
         else "no new point is worth more than another look at it"
     )
     return (
-        f"sampled again ({times}, expected {_short(d.mean)} ± {_short(d.sd)}): {why}"
+        f"sampled again ({times}, expected {_fine(d.mean, d.sd)} ± {_short(d.sd)}): {why}"
         f" with {d.remaining} left"
     )
 
@@ -192,11 +228,43 @@ def _resample(d: Decision) -> str:
 def _exhausted(d: Decision) -> str:
     if d.mean is None:
         return "budget spent, and nothing told yet: a point at random"
-    return f"budget spent: the best point so far, expected {_short(d.mean)} ± {_short(d.sd)}"
+    mean = _fine(d.mean, d.sd)
+    return f"budget spent: the best point so far, expected {mean} ± {_short(d.sd)}"
 
 
 def _given(d: Decision) -> str:
     return f"given: not the policy's choice, {d.remaining} evaluations left"
+
+
+def _baseline(d: Decision) -> str:
+    if d.held_back is None:
+        return f"baseline: the setting that runs today, {d.remaining} evaluations left"
+    return f"baseline: nothing else is allowed, {d.remaining} evaluations left"
+
+
+def _limits(d: Decision) -> str:
+    """How the limits of a run bear on the decision."""
+    said = ""
+    if d.caution is not None:
+        said += f"; {d.caution}"
+    elif d.held_back is not None:
+        said += f"; held back by the {d.held_back}"
+    if d.total_loss is not None:
+        said += (
+            f"; total loss against the baseline expected {_short(d.total_loss)}, at most"
+            f" {_short(d.total_loss_high)}"
+        )
+    for guardrail, probability in (d.holds or {}).items():
+        said += f"; {guardrail} holds with {_percent(probability)}"
+    return said
+
+
+def _about_optimum(d: Decision) -> str:
+    if d.contradicted:
+        return "; results are better than the optimum or bound that was given, so it is not used"
+    if d.optimum_gap is None:
+        return ""
+    return f"; the best point is within {_short(max(0.0, d.optimum_gap))} of the known optimum"
 
 
 _SENTENCES = {
@@ -206,7 +274,27 @@ _SENTENCES = {
     "resample": _resample,
     "exhausted": _exhausted,
     "given": _given,
+    "baseline": _baseline,
 }
+
+
+def _percent(probability: float) -> str:
+    """A probability in words; 100 % only if it is that to many digits."""
+    if 0.995 <= probability < 1.0 - 1e-6:
+        return "more than 99 %"
+    return f"{100 * probability:.0f} %"
+
+
+def _shown(value: Scalar) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _fine(value: float | None, sd: float | None) -> str:
+    """A value with three digits, or as many as it takes to show a tenth of its sd."""
+    if not value or not sd or not (isfinite(value) and isfinite(sd)):
+        return _short(value)
+    digits = floor(log10(abs(value))) - floor(log10(sd)) + 2
+    return f"{value:.{min(max(digits, 3), 12)}g}"
 
 
 def _short(value: float | None) -> str:
@@ -221,6 +309,7 @@ class Trial:
         number: 0, 1, 2, …, in the order in which the trials were asked for.
         params: a value for each parameter.
         decision: why these parameters were chosen.
+        proposed: whether somebody has to approve the trial before it may be tried; see `approve`.
 
     Example:
         >>> import regretless as rl
@@ -234,6 +323,12 @@ class Trial:
     number: int
     params: dict[str, Scalar]
     decision: Decision
+    proposed: bool = False
+
+    def _repr_html_(self) -> str:
+        from regretless._internal import html
+
+        return html.table(self.params, f"trial {self.number}") + html.paragraph(str(self.decision))
 
 
 def number_of(trial: Trial | int) -> int:
@@ -250,7 +345,7 @@ def number_of(trial: Trial | int) -> int:
 
 @dataclass(frozen=True)
 class Best:
-    """The visited point with the best posterior mean.
+    """The visited point with the best posterior mean, of those at which all guardrails hold.
 
     It is not always the point of the best observation, which may be due to noise.
 
@@ -262,6 +357,18 @@ class Best:
         count: how many results were told for the point.
         sample_mean: the mean of these results, weighted by their counts and standard errors.
         luckiest: the best single observation of all points, for comparison.
+        holds: the probability that each guardrail holds at the point; None without guardrails.
+        allowed: whether each guardrail holds there with its probability.  It is False if that is
+            known of no visited point: then the point is the baseline, or the one where the
+            guardrails most likely hold.
+        gain: what an evaluation gains there over the baseline, on average; None without a baseline.
+        gain_low: the lower end of the 95 % interval of the gain.
+        gain_high: the upper end of the 95 % interval of the gain.
+        prob_better: the probability that the point is better than the baseline; 0 if it is the
+            baseline.
+        regret: how much worse the mean is than the known optimum or bound, at least 0: what each
+            evaluation at the point loses, or at most loses.  None if none was given, or if the
+            results contradict it.
 
     Example:
         >>> import regretless as rl
@@ -282,6 +389,26 @@ class Best:
     count: int
     sample_mean: float
     luckiest: float
+    holds: dict[str, float] | None = None
+    allowed: bool = True
+    gain: float | None = None
+    gain_low: float | None = None
+    gain_high: float | None = None
+    prob_better: float | None = None
+    regret: float | None = None
+
+    def __str__(self) -> str:
+        point = ", ".join(f"{name} = {_shown(value)}" for name, value in self.params.items())
+        return f"{self._range} at {point}"
+
+    @property
+    def _range(self) -> str:
+        return f"{self.mean:.4g} (95 %: {self.low:.4g} to {self.high:.4g})"
+
+    def _repr_html_(self) -> str:
+        from regretless._internal import html
+
+        return html.table(self.params, f"best: {self._range}")
 
 
 @dataclass(frozen=True)
@@ -352,7 +479,9 @@ class Row:
 
     Attributes:
         number: the number of the trial; None for a result from before the run.
-        status: "pending", "told" or "abandoned" for a trial; "observed" for a result from before.
+        status: for a trial, "pending", "told" or "abandoned", and with `mode="recommend"` also
+            "proposed", "rejected" or "reconsidered" (rejected for a reason that no longer stands).
+            For a result from before, "observed" or "retracted".
         params: a value for each parameter.
         value: the result; None if there is none yet.
         sem: the standard error of the value, if it was told.
@@ -361,6 +490,7 @@ class Row:
         time: when the value was measured, if that is known.
         metrics: the other metrics that were told, by name.
         control: what the baseline brought in the same period, if it was told.
+        note: what was said when the trial was approved or rejected, or its result retracted.
 
     Example:
         >>> import regretless as rl
@@ -380,11 +510,13 @@ class Row:
     time: datetime | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     control: float | None = None
+    note: str | None = None
 
     def flat(self) -> dict[str, Any]:
         """The row as one flat dict, for pandas and csv writers.
 
-        Rows with the same metrics have the same keys.
+        Rows with the same metrics have the same keys, except for `control` and `note`, which only
+        rows with a control or a note have.
 
         Example:
             >>> row = Row(None, "observed", {"x": 0.5}, 3.0, None, 1.0, None)
@@ -397,4 +529,8 @@ class Row:
         out |= {f"params_{name}": value for name, value in self.params.items()}
         out |= {f"metric_{name}": value for name, value in self.metrics.items()}
         out |= {} if self.control is None else {"control": self.control}
-        return out | {f.name: getattr(self.decision, f.name, None) for f in fields(Decision)}
+        out |= {} if self.note is None else {"note": self.note}
+        why = {f.name: getattr(self.decision, f.name, None) for f in fields(Decision)}
+        holds = why.pop("holds") or {}
+        why |= {f"holds_{guardrail}": probability for guardrail, probability in holds.items()}
+        return out | why

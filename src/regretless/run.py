@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -12,19 +13,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from regretless._internal.arrays import Array
+from regretless._internal.frames import dataframe_of
 from regretless._internal.shown import shown
 from regretless._internal.validate import is_iterable, is_number, whole
-from regretless.engine import Optimizer
+from regretless.engine import Optimizer, html_of
 from regretless.errors import ConfigError, DataError
 from regretless.model import Model
 from regretless.policies import Policy
 from regretless.results import Best, Row, Trial
+from regretless.safety import Guardrail, returned
 from regretless.space import Scalar, Space
 
 if TYPE_CHECKING:
     from regretless.ledger import Ledger
 
-Objective = Callable[[dict[str, Scalar]], float]
+Objective = Callable[[dict[str, Scalar]], Any]  # a number, or a number and metrics
 Callback = Callable[[Optimizer, Trial, float], object]
 
 
@@ -71,6 +74,25 @@ class Result:
         """Prior data and trials, in order."""
         return self.optimizer.history()
 
+    def to_dataframe(self) -> Any:
+        """The history as a pandas DataFrame: a row for each trial and each result from before.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        return dataframe_of(self.history)
+
+    def __str__(self) -> str:
+        asked, budget = self.optimizer.asked, self.optimizer.budget
+        how = "interrupted after" if self.interrupted else "after"
+        best = self.best if self.optimizer.observations else "no result yet"
+        return f"best {best}, {how} {asked} of {budget} evaluations"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_of(self.optimizer, "Result" + (" (interrupted)" if self.interrupted else ""))
+
     @property
     def values(self) -> Array:
         """The observed values of the trials that were told, in the order of the trials."""
@@ -104,6 +126,10 @@ def maximize(
     n0: int | None = None,
     model: Model | None = None,
     defaults: int | None = None,
+    baseline: Mapping[str, Scalar] | None = None,
+    guardrails: Sequence[Guardrail] | None = None,
+    optimum: float | None = None,
+    bound: float | None = None,
     executor: Executor | None = None,
     workers: int | None = None,
     callbacks: Iterable[Callback] = (),
@@ -115,7 +141,8 @@ def maximize(
     Ctrl-C ends the run and returns the results so far.
 
     Args:
-        f: the function; it gets a dict with a value for each parameter and returns a number.
+        f: the function; it gets a dict with a value for each parameter and returns a number, or a
+            number and a dict of metrics.  The number is None if only metrics are known.
         space: the parameters and their ranges.
         budget: how many evaluations there are, the initial design included.
         policy: how the next point is chosen, by name or as an instance; see `Optimizer`.
@@ -124,12 +151,18 @@ def maximize(
         n0: how many points to start with; see `Optimizer`.
         model: the model of f; see `Optimizer`.
         defaults: the version of the library's defaults; see `Optimizer`.
+        baseline: the setting that runs today; see `Optimizer`.
+        guardrails: limits on metrics that f returns; see `Optimizer`.
+        optimum: the best value that f can take, if it is known; see `Optimizer`.
+        bound: a value that f can't exceed, if only that is known; see `Optimizer`.
         executor: an executor of concurrent.futures, on which f is called; None calls it here.
         workers: how many evaluations run at a time on the executor; None takes its own size.
-        callbacks: functions that are called as callback(optimizer, trial, value) after each result.
+        callbacks: functions that are called as callback(optimizer, trial, value) after each result;
+            the value is NaN if f returned only metrics.
             The run stops as soon as one returns a true value.
         progress: whether to show a line on stderr with the best point so far.
-        f_star: the best value that f can take, if known.  The progress line then has the regret.
+        f_star: the best value that f can take, for the regret in the progress line only.  None for
+            `optimum`.
 
     Returns:
         The best point, the history and the optimiser; see `Result`.
@@ -157,7 +190,12 @@ def maximize(
         n0=n0,
         model=model,
         defaults=defaults,
+        baseline=baseline,
+        guardrails=guardrails,
+        optimum=optimum,
+        bound=bound,
     )
+    f_star = optimum if f_star is None else f_star
     return _run(f, optimizer, executor, workers, callbacks, progress, f_star)
 
 
@@ -172,6 +210,10 @@ def minimize(
     n0: int | None = None,
     model: Model | None = None,
     defaults: int | None = None,
+    baseline: Mapping[str, Scalar] | None = None,
+    guardrails: Sequence[Guardrail] | None = None,
+    optimum: float | None = None,
+    bound: float | None = None,
     executor: Executor | None = None,
     workers: int | None = None,
     callbacks: Iterable[Callback] = (),
@@ -199,7 +241,12 @@ def minimize(
         n0=n0,
         model=model,
         defaults=defaults,
+        baseline=baseline,
+        guardrails=guardrails,
+        optimum=optimum,
+        bound=bound,
     )
+    f_star = optimum if f_star is None else f_star
     return _run(f, optimizer, executor, workers, callbacks, progress, f_star)
 
 
@@ -268,7 +315,7 @@ def _one_by_one(f: Objective, optimizer: Optimizer, callbacks: list[Callback]) -
 def _many(
     f: Objective, optimizer: Optimizer, callbacks: list[Callback], executor: Executor, workers: int
 ) -> Result:
-    running: dict[Future[float], Trial] = {}
+    running: dict[Future[Any], Trial] = {}
     trial: Trial | None = None
     try:
         while optimizer.remaining or running:
@@ -291,18 +338,21 @@ def _many(
     return Result(optimizer)
 
 
-def _tell(optimizer: Optimizer, trial: Trial, value: float, callbacks: list[Callback]) -> bool:
+def _tell(optimizer: Optimizer, trial: Trial, result: Any, callbacks: list[Callback]) -> bool:
     """Tell the result and call all callbacks; returns whether one of them wants to stop."""
-    optimizer.tell(trial, value)
-    return any([callback(optimizer, trial, float(value)) for callback in callbacks])
+    value, metrics = returned(result)
+    optimizer.tell(trial, value, metrics=metrics)
+    number = math.nan if value is None else float(value)
+    return any([callback(optimizer, trial, number) for callback in callbacks])
 
 
-def _give_up(optimizer: Optimizer, running: Mapping[Future[float], Trial]) -> None:
+def _give_up(optimizer: Optimizer, running: Mapping[Future[Any], Trial]) -> None:
     """Tell the results that have arrived already, and abandon all other pending trials."""
     for future, trial in running.items():
         if not future.cancel() and future.done() and future.exception() is None:
-            with suppress(DataError):  # ignore a result that is not a valid number
-                optimizer.tell(trial, future.result())
+            with suppress(DataError, ConfigError):  # ignore a result that is not valid
+                value, metrics = returned(future.result())
+                optimizer.tell(trial, value, metrics=metrics)
     for trial in optimizer.pending:
         optimizer.abandon(trial)
 
@@ -323,17 +373,23 @@ def _attach(error: BaseException, optimizer: Optimizer, trial: Trial | None) -> 
 
 
 class _Progress:
-    """A progress line on stderr, rewritten at most ten times a second."""
+    """A progress line on stderr, rewritten at most ten times a second.
+
+    Where a line cannot be rewritten, as in a log file, there is a new line for each tenth of the
+    budget instead.
+    """
 
     def __init__(self, f_star: float | None) -> None:
-        self.f_star, self.start, self.shown = f_star, time.monotonic(), 0.0
+        self.f_star, self.start, self.shown, self.tenths = f_star, time.monotonic(), 0.0, 0
+        self.rewrites = sys.stderr.isatty() or "ipykernel" in sys.modules  # a notebook can
 
     def __call__(self, optimizer: Optimizer, trial: Trial, value: float) -> None:
         now, last = time.monotonic(), not optimizer.remaining and not optimizer.pending
-        if now - self.shown < 0.1 and not last:
-            return
-        self.shown = now
         done = optimizer.asked - len(optimizer.pending)
+        tenths = 10 * done // optimizer.budget
+        if not last and (now - self.shown < 0.1 if self.rewrites else tenths == self.tenths):
+            return
+        self.shown, self.tenths = now, tenths
         left = (now - self.start) / done * (optimizer.budget - done)
         best = optimizer.best()
         width = 24
@@ -342,12 +398,13 @@ class _Progress:
         if self.f_star is not None:
             total = Result(optimizer).regret(self.f_star)[-1]
             regret = f"  regret {total:.4g}"
-        sys.stderr.write(
-            f"\r[{bar:<{width}}] {done}/{optimizer.budget}  best {best.mean:.4g}"
-            f" ± {(best.high - best.low) / 2:.2g}{regret}  {left:.0f} s left   "
+        line = (
+            f"[{bar:<{width}}] {done}/{optimizer.budget}  best {best.mean:.4g}"
+            f" ± {(best.high - best.low) / 2:.2g}{regret}  {left:.0f} s left"
         )
+        sys.stderr.write(f"\r{line}   " if self.rewrites else f"{line}\n")
         sys.stderr.flush()
 
     def close(self) -> None:
-        if self.shown:
+        if self.shown and self.rewrites:
             sys.stderr.write("\n")

@@ -296,8 +296,6 @@ def checked_metrics(metrics: object) -> dict[str, tuple[float, float | None]]:
     Raises:
         ConfigError: it is not a mapping of names to numbers, or to pairs of numbers.
     """
-    if metrics is None:
-        return {}
     if not isinstance(metrics, Mapping):
         raise ConfigError(f"metrics: need a value for each name, got {shown(metrics)}")
     for name in metrics:
@@ -315,3 +313,17 @@ def measured(name: str, value: Any) -> tuple[float, float | None]:
             )
         return pair[0], pair[1]
     return value, None
+
+
+def returned(result: Any) -> tuple[Any, Any]:
+    """What a function returned as its value and its metrics: a number, or (number, metrics).
+
+    Example:
+        >>> returned(3.5)
+        (3.5, None)
+        >>> returned((3.5, {"p99_ms": 240.0}))
+        (3.5, {'p99_ms': 240.0})
+    """
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Mapping):
+        return result
+    return result, None

@@ -38,15 +38,17 @@ class Patience:
     _begun: float = field(default_factory=time.monotonic)
     _paused: int = 0
 
-    def pause(self) -> bool:
+    def pause(self, at_least: float = 0.0) -> bool:
         """Wait before another try; False, at once, if there is to be none.
 
-        The last pause ends when the time is up.
+        The last pause ends when the time is up.  There is no other try if `at_least` seconds, which
+        somebody asked for, are more than are left.
         """
         left = self._begun + self.seconds - time.monotonic()
-        if left <= 0 or self._paused >= self.tries:
+        if left <= 0 or left < at_least or self._paused >= self.tries:
             return False
         planned = min(self.longest, self.first * self.factor**self._paused)
         self._paused += 1
-        time.sleep(min(left, planned * random.uniform(1.0 - self.jitter, 1.0)))
+        pause = planned * random.uniform(1.0 - self.jitter, 1.0)
+        time.sleep(min(left, max(at_least, pause)))
         return True

@@ -15,6 +15,7 @@ from regretless.errors import ConfigError, DataError, RegretlessError
 
 MAX_RESULT = 1e100  # of a value, a standard error or a count: its square must not overflow
 MAX_NAME = 200  # characters of a study's name, and of a key in the journal
+MAX_WHY = 1000  # characters of a reason that a person gives
 MAX_SAFE = 2**53 - 1  # the largest integer that every JSON reader keeps exactly
 LEAST_SCALE = 1e-100  # smallest standard error or spread of the data: its square must not underflow
 
@@ -141,6 +142,15 @@ def checked_key(key: object, in_header: bool = False) -> str:
         raise ConfigError(f"key: need printable ASCII, as it travels in a header, got {shown(key)}")
     if not text:
         raise ConfigError(f"key: need a text that is not empty, got {shown(key)}")
+    return text
+
+
+def checked_why(why: object) -> str:
+    """A reason that a person gave: 1 to 1000 characters that can be shown, in one line or more."""
+    text = why.strip() if isinstance(why, str) else ""
+    if not (0 < len(text) <= MAX_WHY and all(map(str.isprintable, text.split("\n")))):
+        got = shown(why[:50] if isinstance(why, str) else why)
+        raise ConfigError(f"why: need 1 to {MAX_WHY} printable characters, got {got}")
     return text
 
 

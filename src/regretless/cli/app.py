@@ -17,7 +17,8 @@ from typing import Annotated, Any
 import regretless
 from regretless._internal.validate import time_from_iso, whole
 from regretless.cli import text
-from regretless.cli.arguments import from_json, names, pair, pairs
+from regretless.cli.arguments import from_json, listed_parameters, names, pair, pairs
+from regretless.engine import check_automatic
 from regretless.errors import ConfigError, MissingExtraError, RegretlessError
 from regretless.results import Row
 from regretless.space import Space
@@ -35,7 +36,7 @@ app = typer.Typer(
     name="regretless",
     help="Tune a noisy system while it is live; every evaluation counts.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
 )
 out, err = Console(highlight=False), Console(stderr=True, highlight=False)
@@ -48,6 +49,10 @@ Storage = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Answer as JSON, for scripts.")]
+Value = Annotated[
+    float | None,
+    typer.Argument(help="The measured value; left out if only metrics are known."),
+]
 Sem = Annotated[float | None, typer.Option(help="Standard error of the value.")]
 Count = Annotated[float, typer.Option(help="The value is a mean of so many evaluations.")]
 Time = Annotated[str | None, typer.Option(help="When it was measured: ISO 8601 with a time zone.")]
@@ -59,6 +64,12 @@ Params = Annotated[str, typer.Argument(help="Parameters as JSON, or @FILE.")]
 Policy = Annotated[str | None, typer.Option(help="ids (default), eic, ei, gp-ucb, gp-ts, …")]
 Direction = Annotated[str | None, typer.Option(help="maximize (default) or minimize.")]
 Seed = Annotated[int | None, typer.Option(help="0 if left out.")]
+Number = Annotated[int, typer.Argument(help="Number of the trial.")]
+Key = Annotated[str | None, typer.Option(help="A repeated call with it has no effect.")]
+Why = Annotated[str | None, typer.Option(help="What to store with it, for others to read.")]
+AsShell = Annotated[
+    bool, typer.Option("--shell", help="Answer as assignments: trial=0 params_x=0.5 …")
+]
 DEFAULT = "regretless.sqlite"
 
 
@@ -111,13 +122,31 @@ def _given(error: Exception) -> str:
     return "".join(f", got {detail['input']!r}" for detail in details)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(regretless.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Tune a noisy system while it is live; every evaluation counts."""
+
+
 # --- making and changing --------------------------------------------------------------------------
 
 
 @app.command()
 def create(
     study: Name,
-    space: Annotated[str, typer.Option(help="The space as JSON, or @FILE.")],
+    space: Annotated[str, typer.Option(help="The space as JSON, or @FILE (JSON, TOML or YAML).")],
     budget: Annotated[int, typer.Option(help="Evaluations, the start included.")],
     policy: Policy = None,
     direction: Direction = None,
@@ -150,11 +179,17 @@ def create(
         bool, typer.Option("--sparse-changes", help="Change few parameters of the baseline.")
     ] = False,
     mode: Annotated[str | None, typer.Option(help="automatic (default) or recommend.")] = None,
+    optimum: Annotated[float | None, typer.Option(help="The best value, if it is known.")] = None,
+    bound: Annotated[float | None, typer.Option(help="A value that none is better than.")] = None,
     storage: Storage = DEFAULT,
 ) -> None:
     """Create a study.  If it exists, its settings must be the same.
 
-    A space as JSON is what Space.to_json() writes.
+    Example of a space, as text or in a file:
+
+    {"timeout_ms": {"type": "float", "low": 10, "high": 1000, "log": true},
+    "retries": {"type": "int", "low": 0, "high": 5},
+    "strategy": {"type": "categorical", "choices": ["eager", "lazy"]}}
     """
     options: dict[str, Any] = {
         "policy": policy,
@@ -167,10 +202,12 @@ def create(
         "change_cost": change_cost,
         "sparse_changes": sparse_changes or None,
         "mode": mode,
+        "optimum": optimum,
+        "bound": bound,
     }
     texts = {"baseline": baseline, "guardrails": guardrails, "max_step": max_step}
     options |= {name: from_json(name, text) for name, text in texts.items() if text is not None}
-    options["space"] = Space.from_json(from_json("space", space))
+    options["space"] = Space.from_json(listed_parameters(from_json("space", space)))
     with Study.open(storage, study, budget=budget, **options) as made:
         out.print(f"{study}: {made.remaining} of {made.budget} evaluations left", markup=False)
 
@@ -185,14 +222,16 @@ def ask(
     within_budget: Annotated[bool, typer.Option(help="Fail once the budget is spent.")] = False,
     storage: Storage = DEFAULT,
     as_json: AsJson = False,
-    as_shell: Annotated[
-        bool, typer.Option("--shell", help="Answer as assignments: trial=0 params_x=0.5 …")
-    ] = False,
+    as_shell: AsShell = False,
 ) -> None:
-    """Choose the next trial."""
+    """Choose the next trial.  With the mode recommend, it is only proposed."""
     with Study.open(storage, study) as opened:
         if as_shell:
             text.check_shell_names(opened.space)
+            if opened.snapshot().optimizer.safety.mode == "recommend":
+                raise ConfigError(
+                    "--shell: the mode is recommend; a script takes `pending --shell`"
+                )
         trials = opened.ask(n, key=key, within_budget=within_budget)
     if as_shell:
         for trial in trials:
@@ -205,7 +244,7 @@ def ask(
 def tell(
     study: Name,
     number: Annotated[int, typer.Argument(help="Number of the trial.")],
-    value: Annotated[float, typer.Argument(help="The measured value.")],
+    value: Value = None,
     sem: Sem = None,
     count: Count = 1,
     time: Time = None,
@@ -214,6 +253,7 @@ def tell(
         str | None,
         typer.Option(help="What the baseline brought in the same period: VALUE or VALUE,SEM."),
     ] = None,
+    key: Annotated[str | None, typer.Option(help="It is stored with the result.")] = None,
     storage: Storage = DEFAULT,
 ) -> None:
     """Store the result of a trial.  Telling the same value again changes nothing."""
@@ -227,6 +267,7 @@ def tell(
             time=moment,
             metrics=pairs("metric", metric),
             control=beside,
+            key=key,
         )
 
 
@@ -234,7 +275,7 @@ def tell(
 def observe(
     study: Name,
     params: Params,
-    value: Annotated[float, typer.Argument(help="The measured value.")],
+    value: Value = None,
     sem: Sem = None,
     count: Count = 1,
     time: Time = None,
@@ -278,27 +319,142 @@ def abandon(
     older_than: Annotated[
         float | None, typer.Option(help="All that have been pending for so many seconds.")
     ] = None,
+    key: Annotated[str | None, typer.Option(help="A repeated call with it has no effect.")] = None,
     storage: Storage = DEFAULT,
 ) -> None:
     """Stop waiting for the result of a trial.  If the result arrives, it may still be told."""
     if (number is None) == (older_than is None):
         raise ConfigError("abandon: need a trial's number, or --older-than SECONDS")
+    if key is not None and number is None:
+        raise ConfigError("--key: needs a trial's number")
     with Study.open(storage, study) as opened:
         if number is not None:
-            opened.abandon(number)
+            opened.abandon(number, key=key)
         else:
             gone = opened.abandon_older_than(float(older_than or 0.0))
             out.print(f"abandoned: {', '.join(str(t.number) for t in gone) or 'none'}")
 
 
 @app.command()
-def extend(study: Name, budget: int, storage: Storage = DEFAULT) -> None:
+def extend(
+    study: Name,
+    budget: int,
+    key: Annotated[str | None, typer.Option(help="A repeated call with it has no effect.")] = None,
+    storage: Storage = DEFAULT,
+) -> None:
     """Set a new total budget."""
     with Study.open(storage, study) as opened:
-        opened.extend(budget)
+        opened.extend(budget, key=key)
+
+
+@app.command("set-baseline")
+def set_baseline(
+    study: Name,
+    params: Annotated[str, typer.Argument(help="The setting that runs today: JSON or @FILE.")],
+    key: Annotated[str | None, typer.Option(help="A repeated call with it has no effect.")] = None,
+    storage: Storage = DEFAULT,
+) -> None:
+    """Declare the setting that runs today, or change it."""
+    with Study.open(storage, study) as opened:
+        opened.set_baseline(from_json("params", params), key=key)
+
+
+@app.command()
+def approve(
+    study: Name, number: Number, why: Why = None, key: Key = None, storage: Storage = DEFAULT
+) -> None:
+    """Allow a proposed trial to be tried."""
+    with Study.open(storage, study) as opened:
+        opened.approve(number, why, key=key)
+
+
+@app.command()
+def reject(
+    study: Name,
+    number: Number,
+    why: Annotated[
+        str, typer.Option(help="The reason; while it stands, nothing near is proposed.")
+    ],
+    key: Key = None,
+    storage: Storage = DEFAULT,
+) -> None:
+    """Refuse a proposed trial.  It uses no budget."""
+    with Study.open(storage, study) as opened:
+        opened.reject(number, why, key=key)
+
+
+@app.command()
+def reconsider(
+    study: Name, number: Number, why: Why = None, key: Key = None, storage: Storage = DEFAULT
+) -> None:
+    """End the reason for which a trial was rejected."""
+    with Study.open(storage, study) as opened:
+        opened.reconsider(number, why, key=key)
+
+
+@app.command()
+def retract(
+    study: Name,
+    number: Annotated[int | None, typer.Argument(help="Number of the trial.")] = None,
+    prior: Annotated[
+        int | None, typer.Option(help="Of a result from before the run: 0, 1, 2, … as in show.")
+    ] = None,
+    why: Why = None,
+    key: Key = None,
+    storage: Storage = DEFAULT,
+) -> None:
+    """Take a wrong result back.  The trial is pending again."""
+    if (number is None) == (prior is None):
+        raise ConfigError("retract: need a trial's number, or --prior NUMBER")
+    with Study.open(storage, study) as opened:
+        if number is not None:
+            opened.retract(number, why, key=key)
+        else:
+            opened.retract_observation(prior or 0, why)
+
+
+@app.command()
+def archive(study: Name, storage: Storage = DEFAULT) -> None:
+    """End a study for now: lists leave it out, and there are no new trials."""
+    with Study.open(storage, study) as opened:
+        opened.archive()
+
+
+@app.command()
+def unarchive(study: Name, storage: Storage = DEFAULT) -> None:
+    """Go on with an archived study."""
+    with Study.open(storage, study) as opened:
+        opened.unarchive()
+
+
+@app.command()
+def rename(
+    study: Name,
+    new: Annotated[str, typer.Argument(help="The new name.")],
+    storage: Storage = DEFAULT,
+) -> None:
+    """Give a study a new name.  Programs that use the old one get an error with the new one."""
+    with Study.open(storage, study) as opened:
+        opened.rename(new)
 
 
 # --- looking --------------------------------------------------------------------------------------
+
+
+@app.command()
+def pending(
+    study: Name, storage: Storage = DEFAULT, as_json: AsJson = False, as_shell: AsShell = False
+) -> None:
+    """Print the trials that wait for their results."""
+    with _reading(storage, study) as opened:
+        if as_shell:
+            text.check_shell_names(opened.space)
+        trials = opened.pending
+    if as_shell:
+        for trial in trials:
+            print(text.assignments(trial))
+        return
+    text.print_trials(out, trials, as_json, alone=False)
 
 
 @app.command()
@@ -330,6 +486,63 @@ def show(
 
 
 @app.command()
+def watch(
+    study: Name,
+    every: Annotated[float, typer.Option(help="Seconds between two looks.")] = 2.0,
+    last: Annotated[int, typer.Option(help="How many trials to list.")] = 15,
+    storage: Storage = DEFAULT,
+) -> None:
+    """Show the report of `show`, and renew it until the budget is spent or you press Ctrl-C."""
+    if not every >= 0.1:
+        raise ConfigError(f"--every: need at least 0.1 seconds, got {every}")
+    with _reading(storage, study) as opened:
+        text.watch(out, opened, every, last)
+
+
+@app.command()
+def forecast(
+    study: Name,
+    draws: Annotated[int, typer.Option(help="Simulations; each takes some seconds.")] = 32,
+    storage: Storage = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate the rest of the run: what it will gain, and whether the best point will change."""
+    with _reading(storage, study) as opened, text.progress(err, "simulations") as advance:
+        ahead = opened.forecast(draws=draws, progress=advance)
+    if as_json:
+        text.print_json(ahead.to_json())
+    else:
+        text.print_lines(out, [f"reference: {json.dumps(ahead.reference)}", str(ahead)])
+
+
+@app.command()
+def plan(
+    space: Annotated[str, typer.Option(help="The space as JSON, or @FILE (JSON, TOML or YAML).")],
+    budget: Annotated[str, typer.Option(help="One number of evaluations, or several.")] = "50,100",
+    noise: Annotated[
+        float, typer.Option(help="Sd of the noise, in units of the sd of f over the space.")
+    ] = 0.3,
+    draws: Annotated[int, typer.Option(help="Functions; each is tuned with each budget.")] = 8,
+    policy: Annotated[str, typer.Option(help="ids, eic, ei, gp-ucb, gp-ts, …")] = "ids",
+    as_json: AsJson = False,
+) -> None:
+    """Say what a budget buys, before anything is tuned: whole runs are simulated."""
+    from regretless.forecast import plan as simulate
+
+    made = Space.from_json(listed_parameters(from_json("space", space)))
+    try:
+        budgets = [int(each) for each in names(budget)]
+    except ValueError:
+        raise ConfigError(f"budget: need numbers like 50,100,200, got {budget!r}") from None
+    with text.progress(err, "runs") as advance:
+        entries = simulate(made, budgets, noise=noise, draws=draws, policy=policy, progress=advance)
+    if as_json:
+        text.print_json([asdict(entry) for entry in entries])
+    else:
+        text.print_lines(out, [str(entry) for entry in entries])
+
+
+@app.command()
 def log(
     study: Name,
     after: Annotated[int, typer.Option(help="Only events after this one.")] = 0,
@@ -342,7 +555,8 @@ def log(
     for event in events:
         if as_json:
             line = {"seq": event.seq, "time": event.time.isoformat(), "kind": event.kind}
-            print(json.dumps(line | {"version": event.version, "body": event.body}))
+            line |= {"version": event.version, "actor": event.actor, "body": event.body}
+            print(json.dumps(line))
         else:
             print(text.event_line(event))
 
@@ -395,19 +609,34 @@ def plot(
 
 
 @app.command()
-def studies(storage: Storage = DEFAULT, as_json: AsJson = False) -> None:
+def studies(
+    archived: Annotated[bool, typer.Option("--archived", help="Also the archived ones.")] = False,
+    storage: Storage = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
     """List the studies of a storage."""
     from regretless.studies.journal import Journal
 
     with Journal.open(storage, create=False, read_only=True) as journal:
-        found = journal.studies()
+        every = journal.studies()
+    found = [s for s in every if archived or not s.archived]
     if as_json:
         text.print_json(
-            [{"name": s.name, "events": s.events, "last": s.last.isoformat()} for s in found]
+            [
+                {"name": s.name, "events": s.events, "last": s.last.isoformat()}
+                | ({"archived": True} if s.archived else {})
+                for s in found
+            ]
         )
         return
-    rows = [(s.name, str(s.events), text.clock(s.first), text.clock(s.last)) for s in found]
+    titles = [f"{s.name} (archived)" if s.archived else s.name for s in found]
+    rows = [
+        (title, str(s.events), text.clock(s.first), text.clock(s.last))
+        for title, s in zip(titles, found, strict=True)
+    ]
     text.print_table(out, ("study", "events", "created", "last event"), rows)
+    if len(found) < len(every):
+        out.print(f"{len(every) - len(found)} archived: see --archived")
 
 
 @app.command()
@@ -442,6 +671,7 @@ def tune(
     options["direction"] = direction or task.direction
     whole("jobs", jobs, least=1)  # before a study is created
     with Study.open(storage, name, space=task.space, **options) as opened:
+        check_automatic(opened.snapshot().optimizer.safety.mode)
         run_jobs(task, opened, storage, jobs, err, redo_pending)
         if opened.observations:
             text.print_lines(out, text.best_point(opened.best()))
@@ -484,7 +714,7 @@ def serve(
     port: Annotated[int, typer.Option(help="0 for any that is free.")] = 8080,
     token_file: Annotated[
         Path | None,
-        typer.Option(help="A token a line, after the word read-only or read-write."),
+        typer.Option(help="Lines of: read-only or read-write, a token, its name if it has one."),
     ] = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Listen elsewhere although there are no tokens.")
@@ -492,13 +722,38 @@ def serve(
     peer_connections: Annotated[
         int, typer.Option(help="The most connections of one address; more behind a proxy.")
     ] = 500,
+    changes_per_second: Annotated[
+        float, typer.Option(help="Of one token, or of one address without tokens; 0: no limit.")
+    ] = 100.0,
 ) -> None:
     """Serve the studies of a storage over HTTP, with a live page, until Ctrl-C."""
     from regretless.service.app import serve as run
     from regretless.service.auth import Tokens
 
     tokens = Tokens() if token_file is None else Tokens.from_file(token_file)
-    run(storage, host, port, tokens, insecure, peer_connections)
+    run(storage, host, port, tokens, insecure, peer_connections, changes_per_second)
+
+
+@app.command()
+def link(
+    token_file: Annotated[Path, typer.Option(help="The file that `serve` has.")],
+    study: Annotated[
+        str | None, typer.Argument(help="The only study that it shows; all if left out.")
+    ] = None,
+    days: Annotated[float, typer.Option(help="After so many days it ends.")] = 7.0,
+    name: Annotated[
+        str | None, typer.Option(help="Of the token that signs it; the first one if left out.")
+    ] = None,
+    url: Annotated[str, typer.Option(help="The address of the service.")] = "http://127.0.0.1:8080",
+) -> None:
+    """Print a link to the live page for somebody who may look and change nothing."""
+    from urllib.parse import quote
+
+    from regretless.service.auth import Tokens
+
+    token = Tokens.from_file(token_file).link(study, days, name)
+    place = "" if study is None else f"studies/{quote(study, safe='')}"
+    print(f"{url.rstrip('/')}/#/{place}?token={token}")
 
 
 # --- small things ---------------------------------------------------------------------------------

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from regretless.errors import ConfigError
+from regretless.errors import ConfigError, MissingExtraError
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -16,21 +17,54 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def from_json(what: str, text: str) -> Any:
-    """The value of a JSON text, or of the file that "@FILE" names.
+    """The value of a JSON text, or of the file that "@FILE" names: JSON, TOML or YAML.
 
     Args:
         what: the name of the argument, for errors.
         text: the argument.
 
     Raises:
-        ConfigError: the file cannot be read, or the text is not JSON.
+        ConfigError: the file cannot be read, or the text is not JSON, TOML or YAML.
+        MissingExtraError: the file is YAML, and PyYAML is not installed.
     """
+    suffix = Path(text[1:]).suffix.lower() if text.startswith("@") else ""
+    form, load = _FORMS.get(suffix, ("JSON", json.loads))
     try:
-        return json.loads(Path(text[1:]).read_text() if text.startswith("@") else text)
+        return load(Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text)
     except OSError as error:
         raise ConfigError(f"{what}: can't read {text[1:]}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{what}: not JSON ({error}): {text!r:.200}") from None
+        raise ConfigError(f"{what}: not {form} ({error}): {text!r:.200}") from None
+
+
+def _yaml(text: str) -> Any:
+    try:
+        import yaml
+    except ImportError as error:
+        raise MissingExtraError("cli", "yaml") from error
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from None
+
+
+_FORMS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    ".toml": ("TOML", tomllib.loads),
+    ".yaml": ("YAML", _yaml),
+    ".yml": ("YAML", _yaml),
+}
+
+
+def listed_parameters(space: Any) -> Any:
+    """A space in the form of `Space.to_json`.
+
+    For a person it is easier to write {"x": {"type": "float", …}} than a list under "parameters".
+    """
+    if not isinstance(space, Mapping) or "parameters" in space:
+        return space
+    if not all(isinstance(entry, Mapping) for entry in space.values()):
+        return space
+    return {"parameters": [{"name": name, **entry} for name, entry in space.items()]}
 
 
 def pair(what: str, text: str) -> tuple[float, float | None]:

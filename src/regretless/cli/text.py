@@ -7,24 +7,35 @@ import json
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING, Any, TextIO
 
 from regretless.engine import (
     Abandoned,
+    Approved,
+    Archived,
     Asked,
+    Baseline,
     Event,
     Extended,
     Observed,
+    Optimizer,
     Outcome,
+    Reconsidered,
+    Rejected,
+    Renamed,
+    Retracted,
     Told,
+    Unarchived,
+    Unobserved,
     read,
 )
 from regretless.errors import ConfigError, StorageError
-from regretless.ledger import Ledger
+from regretless.ledger import Ledger, Violations
 from regretless.results import Best, Row, Trial
 from regretless.safety import OBJECTIVE
 from regretless.space import Scalar, Space
@@ -32,7 +43,9 @@ from regretless.studies import Snapshot, trial_json
 
 if TYPE_CHECKING:  # the journal needs SQLAlchemy, and `regretless` must name rich if it is missing
     from rich.console import Console
+    from rich.table import Table
 
+    from regretless.studies import Study
     from regretless.studies.journal import StoredEvent
 
 # --- sentences ------------------------------------------------------------------------------------
@@ -49,8 +62,9 @@ def summary(view: Snapshot, where: str, now: datetime | None = None) -> list[str
     optimizer, now = view.optimizer, now or datetime.now(UTC)
     states = Counter(row.status for row in optimizer.history())
     counts = ", ".join(f"{n} {status}" for status, n in states.items()) or "nothing yet"
+    archived = " (archived)" if view.archived else ""
     lines = [
-        f"{view.name} in {where}: {optimizer.direction} with {optimizer.policy.name},"
+        f"{view.name}{archived} in {where}: {optimizer.direction} with {optimizer.policy.name},"
         f" asked {optimizer.asked} of {optimizer.budget} ({counts}),"
         f" last event {age(now - view.time)} ago"
     ]
@@ -58,21 +72,66 @@ def summary(view: Snapshot, where: str, now: datetime | None = None) -> list[str
         lines += best_point(optimizer.best())
         periods = optimizer.periods()
         lines += [] if periods is None else [f"control: {periods} ({periods.controls} controls)"]
-    lines += price(Ledger.of(optimizer))
-    waiting = (f"{t.number} (for {age(now - view.asked_at[t.number])})" for t in optimizer.pending)
-    if optimizer.pending:
-        lines.append(f"pending: {', '.join(waiting)}")
+    ledger = Ledger.of(optimizer)
+    lines += [*price(ledger), *known_lines(optimizer), *against_baseline(ledger)]
+    lines += guardrails(ledger.violations())
+    for status, trials in (("pending", optimizer.pending), ("proposed", optimizer.proposed)):
+        waiting = (f"{t.number} (for {age(now - view.since[t.number])})" for t in trials)
+        lines += [f"{status}: {', '.join(waiting)}"] if trials else []
     return lines
 
 
 def best_point(best: Best) -> list[str]:
     """Lines with the best point, its interval, and the luckiest result for comparison."""
     times = "once" if best.count == 1 else f"{best.count} times"
+    unsure = [] if best.allowed else ["  no visited point is known to keep to all guardrails"]
     return [
         f"best: {json.dumps(best.params)}",
+        *unsure,
         f"  mean {best.mean:.6g}, 95 % interval {best.low:.6g} to {best.high:.6g}, tried {times}"
         f" (the luckiest result anywhere: {best.luckiest:.6g})",
+        *_over_baseline(best),
     ]
+
+
+def guardrails(violations: Sequence[Violations]) -> list[str]:
+    """A line for each guardrail, with how often it was broken."""
+    lines = []
+    for each in violations:
+        line = f"guardrail {each.guardrail} with {100 * each.prob:g} %: "
+        if not each.told:
+            lines.append(line + "its metric was never told")
+            continue
+        lines.append(
+            line + f"{each.observed} of {each.told} results beyond it,"
+            f" {each.expected:.2g} of {each.trials} trials expected to break it"
+        )
+    return lines
+
+
+def _over_baseline(best: Best) -> list[str]:
+    if best.gain is None or best.prob_better is None:
+        return []
+    if best.prob_better == 0.0 and best.gain == 0.0:
+        return ["  it is the baseline"]
+    return [
+        f"  over the baseline: {best.gain:+.4g} an evaluation, 95 % interval {best.gain_low:.4g} to"
+        f" {best.gain_high:.4g}; better with a probability of {100 * best.prob_better:.4g} %"
+    ]
+
+
+def against_baseline(ledger: Ledger) -> list[str]:
+    """Lines with the total gain over the baseline, and with the loss budget."""
+    optimizer, estimates = ledger.optimizer, ledger.estimates()
+    if optimizer.baseline is None or estimates is None:
+        return []
+    gain = estimates.gain
+    lines = [
+        f"baseline: {json.dumps(optimizer.baseline)}; total gain over it {gain.mean[-1]:.4g}"
+        f" ± {1.96 * gain.sd[-1]:.2g} in {len(gain.mean)} trials"
+    ]
+    loss = ledger.loss()
+    return lines if loss is None else [*lines, str(loss)]
 
 
 def price(ledger: Ledger) -> list[str]:
@@ -86,13 +145,31 @@ def price(ledger: Ledger) -> list[str]:
     ]
 
 
-def cells(row: Row) -> tuple[str, str, str, str]:
-    """Number, parameters, value and reason of a trial, as the cells of a table."""
+def known_lines(optimizer: Optimizer) -> list[str]:
+    """A line about the optimum or the bound that was given; no line if none was."""
+    known = optimizer.known
+    if known is None:
+        return []
+    what = "optimum" if known.exact else "bound"
+    if not optimizer.observations:
+        return [f"known {what}: {known.value:.6g}"]
+    regret = optimizer.best().regret
+    if regret is None:
+        return [f"known {what}: {known.value:.6g}; results are clearly better, so it is not used"]
+    return [f"known {what}: {known.value:.6g}; the best point is within {regret:.4g} of it"]
+
+
+def cells(row: Row, prior: int = 0) -> tuple[str, str, str, str]:
+    """Number, parameters, value and reason of a trial, as the cells of a table.
+
+    `prior` is the number of a result from before the run, as `retract --prior` takes it.
+    """
+    why = "; ".join(filter(None, (row.note, str(row.decision or ""))))
     return (
-        "prior" if row.number is None else str(row.number),
+        f"prior {prior}" if row.number is None else str(row.number),
         ", ".join(f"{name}={short(value)}" for name, value in row.params.items()),
         row.status if row.value is None else f"{row.value:.6g}",
-        str(row.decision or ""),
+        why,
     )
 
 
@@ -103,22 +180,42 @@ def event_line(stored: StoredEvent) -> str:
     except StorageError:  # of a newer release
         sentence = None
     shown = json.dumps(stored.body) if sentence is None else sentence
-    return f"{stored.seq:6d}  {clock(stored.time)}  {stored.kind:<9}  {shown}"
+    actor = "" if stored.actor is None else f"  (by {stored.actor})"
+    line = f"{stored.seq:6d}  {clock(stored.time)}  {stored.kind:<9}  {shown}{actor}"
+    return line.rstrip()
 
 
 def _sentence(event: Event) -> str | None:
     match event:
-        case Asked(number, params, decision):
-            return f"trial {number}: {json.dumps(params)}: {decision}"
+        case Asked(number, params, decision, _, proposed):
+            only = " (proposed)" if proposed else ""
+            return f"trial {number}{only}: {json.dumps(params)}: {decision}"
         case Told(number, outcomes, time):
             return f"trial {number}: {_measured(outcomes, time)}"
         case Observed(params, outcomes, time):
             return f"{json.dumps(params)}: {_measured(outcomes, time)}"
         case Abandoned(number):
             return f"trial {number}"
+        case Baseline(params):
+            return json.dumps(params)
         case Extended(budget):
             return f"to {budget} evaluations"
+        case Approved(number, why) | Rejected(number, why) | Reconsidered(number, why):
+            return f"trial {number}{_because(why)}"
+        case Retracted(number, why):
+            return f"the result of trial {number}{_because(why)}"
+        case Unobserved(index, why):
+            return f"prior result {index}{_because(why)}"
+        case Archived() | Unarchived():
+            return ""
+        case Renamed(old, new):
+            return f"from {old} to {new}"
     return None
+
+
+def _because(why: str | None) -> str:
+    """What somebody said, on one line."""
+    return "" if why is None else f": {' '.join(why.split())}"
 
 
 def _measured(outcomes: Mapping[str, Outcome], time: datetime | None) -> str:
@@ -136,7 +233,7 @@ def _with_certainty(told: Outcome) -> str:
 
 def short(value: Scalar) -> str:
     """A value with four digits, if it is a float."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(_cell(value))
 
 
 def clock(time: datetime) -> str:
@@ -171,7 +268,7 @@ def assignments(trial: Trial) -> str:
     """The trial as assignments that a shell can `eval`, named like the columns of `export`."""
     values = {f"params_{name}": value for name, value in trial.params.items()}
     pairs = {"trial": trial.number, **values}.items()
-    return " ".join(f"{name}={shlex.quote(str(value))}" for name, value in pairs)
+    return " ".join(f"{name}={shlex.quote(str(_cell(value)))}" for name, value in pairs)
 
 
 # --- printing -------------------------------------------------------------------------------------
@@ -202,29 +299,78 @@ def print_trials(out: Console, trials: Sequence[Trial], as_json: bool, alone: bo
         print_json(answers[0] if alone else answers)
         return
     for trial in trials:
-        out.print(f"trial {trial.number}: {json.dumps(trial.params)}", markup=False, soft_wrap=True)
+        only = " (proposed: approve or reject it)" if trial.proposed else ""
+        line = f"trial {trial.number}{only}: {json.dumps(trial.params)}"
+        out.print(line, markup=False, soft_wrap=True)
         out.print(f"  {trial.decision}", style="dim", markup=False, soft_wrap=True)
 
 
 def print_rows(out: Console, rows: Sequence[Row], last: int) -> None:
     """Print the last rows of a history as a table."""
-    shown = rows[-last:] if last > 0 else []
+    shown = min(len(rows), max(0, last))
     if not shown:
         return
-    if len(rows) > len(shown):
-        out.print(f"the last {len(shown)} of {len(rows)}:")
-    print_table(out, ("trial", "parameters", "value", "why"), map(cells, shown))
+    if len(rows) > shown:
+        out.print(f"the last {shown} of {len(rows)}:")
+    out.print(_trials(rows, last))
+
+
+def _trials(rows: Sequence[Row], last: int) -> Table:
+    """The last rows of a history, in which prior results come first."""
+    shown = list(enumerate(rows))[-last:] if last > 0 else []
+    every = (cells(row, prior) for prior, row in shown)
+    return _table(("trial", "parameters", "value", "why"), every)
+
+
+def watch(out: Console, study: Study, every: float, last: int) -> None:
+    """Print the report of a study, and renew it until the budget is spent and nothing is pending.
+
+    Where the output is no terminal, each report with news is printed below the one before.
+    """
+    from rich.console import Group
+    from rich.live import Live
+    from rich.text import Text
+
+    seen = None
+    with Live(console=out, auto_refresh=False) if out.is_terminal else nullcontext() as live:
+        while True:
+            view = study.snapshot()
+            report = Text("\n".join(summary(view, study.label)))
+            shown = Group(report, _trials(view.optimizer.history(), last))
+            if live is not None:
+                live.update(shown, refresh=True)  # also without news: ages are shown
+            elif view.seq != seen:
+                out.print(shown)
+            seen = view.seq
+            under_way = view.optimizer.pending or view.optimizer.proposed
+            if not view.optimizer.remaining and not under_way:
+                return
+            sleep(every)
+
+
+@contextmanager
+def progress(err: Console, what: str) -> Iterator[Callable[[int, int], object]]:
+    """A progress bar on a terminal; the function sets how many of all are done."""
+    from rich.progress import Progress
+
+    with Progress(console=err, transient=True, disable=not err.is_terminal) as bars:
+        task = bars.add_task(what)
+        yield lambda done, every: bars.update(task, completed=done, total=every)
 
 
 def print_table(out: Console, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table; the cells are plain text, not rich's markup."""
+    out.print(_table(header, rows))
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
     table = Table(*header)
     for row in rows:
         table.add_row(*map(escape, row))
-    out.print(table)
+    return table
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -251,7 +397,12 @@ def write_rows(
             return
         writer = csv.DictWriter(file, list(header), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({k: _cell(v) for k, v in row.items()} for row in rows)
+
+
+def _cell(value: Any) -> Any:
+    """A value for CSV: lists and dicts, as structured parameters have them, are JSON."""
+    return json.dumps(value) if isinstance(value, list | dict) else value
 
 
 @contextmanager

@@ -7,20 +7,20 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from regretless._internal.retry import Patience
-from regretless._internal.validate import checked_result
 from regretless.asktell import AskTell
-from regretless.engine import Direction
+from regretless.engine import Direction, outcomes_of
 from regretless.errors import ConfigError, RegretlessError, StorageError
 from regretless.results import Trial
+from regretless.safety import Measured, returned
 from regretless.space import Scalar, Space
 from regretless.studies import Study
 
@@ -38,7 +38,7 @@ class Task:
     path: Path
     name: str
     space: Space
-    objective: Callable[[dict[str, Scalar]], float]
+    objective: Callable[[dict[str, Scalar]], Any]
     direction: Direction | None
 
 
@@ -91,33 +91,35 @@ def work(
     """
     for trial in trials:
         try:
-            value = task.objective(dict(trial.params))
-            checked_result(value, None, 1)
+            value, metrics = returned(task.objective(dict(trial.params)))
+            outcomes_of(value, None, 1, metrics)
         except BaseException:
             with suppress(RegretlessError):  # the first exception matters more
                 study.abandon(trial)
             raise
-        _tell(study, trial, value)
+        _tell(study, trial, value, metrics)
         after()
 
 
-def _tell(study: AskTell, trial: Trial, value: float) -> None:
+def _tell(
+    study: AskTell, trial: Trial, value: float | None, metrics: Mapping[str, Measured] | None = None
+) -> None:
     """Tell a result; while the storage is away, try again for up to five minutes."""
     patience = Patience(first=0.5, longest=10.0, seconds=STORAGE_PATIENCE)
     while True:
         try:
-            study.tell(trial, value)
+            study.tell(trial, value, metrics=metrics)
             return
         except KeyboardInterrupt:
             with suppress(StorageError):
-                study.tell(trial, value)
+                study.tell(trial, value, metrics=metrics)
             raise
         except StorageError as error:
             if not patience.pause():
                 raise _unstored(error, trial, value) from error
 
 
-def _unstored(error: StorageError, trial: Trial, value: float) -> StorageError:
+def _unstored(error: StorageError, trial: Trial, value: float | None) -> StorageError:
     advice = (
         f"trial {trial.number} is still pending; store its result with"
         f" `regretless tell STUDY {trial.number} {value!r}`"

@@ -77,8 +77,9 @@ class Connection:
         """
         patience = Patience(first=0.05, longest=2.0, seconds=self._patience, jitter=0.5)
         while True:
+            wished = 0.0  # seconds that the service asks for
             try:
-                status, answer = self._once(method, path, body, key)
+                status, answer, wished = self._once(method, path, body, key)
                 if 200 <= status < 300:
                     return answer
                 error = _error(status, answer)
@@ -86,10 +87,13 @@ class Connection:
             except (OSError, http.client.HTTPException) as failed:
                 reason = str(failed) or type(failed).__name__
                 error, lasting = StorageError(f"{self._place}: {reason}"), False
-            if lasting or not patience.pause():
+            if lasting or not patience.pause(at_least=wished):
                 raise error
 
-    def _once(self, method: str, path: str, body: object, key: str | None) -> tuple[int, Any]:
+    def _once(
+        self, method: str, path: str, body: object, key: str | None
+    ) -> tuple[int, Any, float]:
+        """The status, the JSON, and after how many seconds another try is welcome."""
         headers = dict(self._headers)
         if method == "POST":
             headers["Content-Type"] = "application/json"
@@ -103,7 +107,7 @@ class Connection:
             text = response.read()
         finally:
             connection.close()
-        return response.status, _read(response, text)
+        return response.status, _read(response, text), _seconds(response.getheader("Retry-After"))
 
 
 def _checked_url(url: str) -> SplitResult:
@@ -144,6 +148,11 @@ def written(body: object) -> str:
         return json.dumps(body, allow_nan=False, default=without_numpy)
     except (TypeError, ValueError) as error:
         raise DataError(f"can't be written as JSON: {error}, in {shown(body)}") from None
+
+
+def _seconds(text: str | None) -> float:
+    """The seconds of a Retry-After; 0 if it is missing or is a date."""
+    return float(text) if text and text.isascii() and text.isdecimal() else 0.0
 
 
 def _read(response: http.client.HTTPResponse, text: bytes) -> Any:

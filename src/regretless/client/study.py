@@ -7,22 +7,25 @@ import uuid
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import quote, urlencode
 from weakref import WeakValueDictionary
 
+from regretless._internal.frames import dataframe_of
 from regretless._internal.shown import shown
 from regretless._internal.validate import (
     MAX_SAFE,
+    check_flag,
     checked_time,
+    checked_why,
     fits_a_path,
     time_from_iso,
     whole,
 )
 from regretless.client.connection import Connection, written
-from regretless.engine import outcomes_of
+from regretless.engine import check_automatic, outcomes_of
 from regretless.errors import ConfigError, SpaceError, UnknownTrialError
 from regretless.results import Best, Decision, Row, Trial, number_of
 from regretless.safety import (
@@ -53,9 +56,12 @@ class RemoteEvent:
     Attributes:
         seq: its number: 1, 2, 3, …
         time: when it was written.
-        kind: "created", "asked", "told", "observed", "abandoned" or "extended".
+        kind: "created", "asked", "told", "observed", "abandoned", "extended", "approved",
+            "rejected", "reconsidered", "retracted", "unobserved", "archived", "unarchived" or
+            "renamed".
         body: its content.
         version: the version of the body.
+        actor: the name of the token with which it was written; None if that is not known.
 
     Example:
         >>> from datetime import UTC, datetime
@@ -68,6 +74,7 @@ class RemoteEvent:
     kind: str
     body: dict[str, Any]
     version: int = 1
+    actor: str | None = None
 
 
 class Client(Connection):
@@ -115,14 +122,16 @@ class Client(Connection):
         change_cost: float | None = None,
         sparse_changes: bool | None = None,
         mode: Mode | None = None,
+        optimum: float | None = None,
+        bound: float | None = None,
     ) -> RemoteStudy:
         """Create a study, or open it if it exists with the same settings.
 
         Args:
             name: the name of the study.
             space, budget, policy, direction, seed, n0, defaults, baseline, loss_budget, confidence,
-                guardrails, max_step, change_cost, sparse_changes, mode: the settings of
-                `Optimizer`; None for its default.
+                guardrails, max_step, change_cost, sparse_changes, mode, optimum, bound: the
+                settings of `Optimizer`; None for its default.
 
         Returns:
             The study.
@@ -139,6 +148,8 @@ class Client(Connection):
             "seed": seed,
             "n0": n0,
             "defaults": defaults,
+            "optimum": optimum,
+            "bound": bound,
         }
         given = {key: value for key, value in settings.items() if value is not None}
         limits = {
@@ -167,9 +178,15 @@ class Client(Connection):
         found.info()
         return found
 
-    def studies(self) -> list[dict[str, Any]]:
-        """A summary of each study, as the service's `GET /api/studies` returns it."""
-        found: list[dict[str, Any]] = self.call("GET", "/api/studies")
+    def studies(self, *, archived: bool = False) -> list[dict[str, Any]]:
+        """A summary of each study, as the service's `GET /api/studies` returns it.
+
+        Args:
+            archived: whether to list the archived ones, too.
+        """
+        check_flag("archived", archived)
+        query = "?archived=true" if archived else ""
+        found: list[dict[str, Any]] = self.call("GET", f"/api/studies{query}")
         return found
 
 
@@ -198,16 +215,15 @@ class RemoteStudy:
 
     def __init__(self, client: Client, name: str) -> None:
         """Use `Client.study` or `Client.create`."""
-        if not isinstance(name, str) or not name:
-            raise ConfigError(f"name: need the name of a study, got {shown(name)}")
-        if not fits_a_path(name) or any("\ud800" <= letter <= "\udfff" for letter in name):
-            raise ConfigError(f"name: must fit between two slashes of a URL, got {shown(name)}")
-        self.name = name
+        _check_name(name)
+        self._called(name)
         self._own: WeakValueDictionary[int, Trial] = WeakValueDictionary()  # by id
         self._client = client
         self._observing = threading.Lock()
         self._observed: Counter[str] = Counter()  # without a key, by this object; by content
-        self._path = f"/api/studies/{quote(name, safe='')}"
+
+    def _called(self, name: str) -> None:
+        self.name, self._path = name, f"/api/studies/{quote(name, safe='')}"
 
     def __repr__(self) -> str:
         return f"RemoteStudy({self.name!r} of {self._client!r})"
@@ -231,7 +247,7 @@ class RemoteStudy:
     def tell(
         self,
         trial: Trial | int,
-        value: float,
+        value: float | None,
         *,
         sem: float | None = None,
         count: float = 1,
@@ -250,7 +266,7 @@ class RemoteStudy:
     def observe(
         self,
         params: Mapping[str, Scalar],
-        value: float,
+        value: float | None,
         *,
         sem: float | None = None,
         count: float = 1,
@@ -289,13 +305,67 @@ class RemoteStudy:
         gone = self._post("/abandon", {"older_than": seconds})
         return [_trial(row) for row in self._rows(gone["numbers"])]
 
+    def set_baseline(self, params: Mapping[str, Scalar], *, key: str | None = None) -> None:
+        """Declare the setting that runs today, or change it; see `Study.set_baseline`."""
+        self._post("/baseline", {"params": _params(params)}, key)
+
     def extend(self, budget: int, *, key: str | None = None) -> None:
         """Set a new total budget; see `Study.extend`."""
         self._post("/extend", {"budget": budget}, key)
 
+    def approve(
+        self, trial: Trial | int, why: str | None = None, *, key: str | None = None
+    ) -> None:
+        """Allow a proposed trial to be tried; see `Study.approve`."""
+        self._post(f"{_path_of(trial)}/approve", _said(why) | self._asked(trial), key)
+
+    def reject(self, trial: Trial | int, why: str, *, key: str | None = None) -> None:
+        """Refuse a proposed trial; see `Study.reject`."""
+        said = {"why": checked_why(why)} | self._asked(trial)
+        self._post(f"{_path_of(trial)}/reject", said, key)
+
+    def reconsider(
+        self, trial: Trial | int, why: str | None = None, *, key: str | None = None
+    ) -> None:
+        """End the reason for which a trial was rejected; see `Study.reconsider`."""
+        self._post(f"{_path_of(trial)}/reconsider", _said(why) | self._asked(trial), key)
+
+    def retract(
+        self, trial: Trial | int, why: str | None = None, *, key: str | None = None
+    ) -> None:
+        """Take a wrong result back; see `Study.retract`."""
+        self._post(f"{_path_of(trial)}/retract", _said(why) | self._asked(trial), key)
+
+    def retract_observation(self, index: int, why: str | None = None) -> None:
+        """Take a wrong result from before the run back; see `Study.retract_observation`."""
+        number = whole("index", index, least=0, most=MAX_SAFE)
+        self._post(f"/observations/{number}/retract", _said(why))
+
+    def archive(self) -> None:
+        """End the study for now; see `Study.archive`."""
+        self._post("/archive", {})
+
+    def unarchive(self) -> None:
+        """Go on with an archived study; see `Study.unarchive`."""
+        self._post("/unarchive", {})
+
+    def rename(self, new: str) -> None:
+        """Give the study a new name; see `Study.rename`."""
+        _check_name(new)
+        if new != self.name:
+            self._post("/rename", {"name": new})
+            self._called(new)
+
     def __iter__(self) -> Iterator[Trial]:
         """Ask for trials until the budget is spent.  Other processes may ask at the same time."""
+        check_automatic(str(self.info()["settings"].get("mode", "automatic")))
         return until_spent(lambda: self.ask(within_budget=True))
+
+    @property
+    def baseline(self) -> dict[str, Scalar] | None:
+        """The setting that runs today, after the last `set_baseline`; None if it is not known."""
+        found: dict[str, Scalar] | None = self.info()["baseline"]
+        return found
 
     @property
     def budget(self) -> int:
@@ -304,7 +374,7 @@ class RemoteStudy:
 
     @property
     def asked(self) -> int:
-        """The number of trials that were asked for or adopted."""
+        """The number of trials that were asked for or adopted, without those that were rejected."""
         return int(self.info()["asked"])
 
     @property
@@ -314,9 +384,18 @@ class RemoteStudy:
 
     @property
     def pending(self) -> list[Trial]:
-        """The trials that were neither told nor abandoned."""
-        rows = self._rows(sorted(map(int, self.info()["waiting"])))
-        return [_trial(row) for row in rows if row["status"] == "pending"]
+        """The trials that were neither told nor abandoned; see also `proposed`."""
+        return self._with_status("pending", self.info()["waiting"])
+
+    @property
+    def proposed(self) -> list[Trial]:
+        """The trials that wait to be approved or rejected."""
+        return self._with_status("proposed", self.info().get("proposals", {}))
+
+    @property
+    def archived(self) -> bool:
+        """Whether the study is archived."""
+        return bool(self.info().get("archived", False))
 
     def best(self) -> Best:
         """The visited point with the best posterior mean; see `AskTell.best`."""
@@ -333,13 +412,23 @@ class RemoteStudy:
         own = self._pages("/trials", after=-1, last=lambda page, after: page[-1]["number"])
         return [_row(each) for each in (*prior, *own)]
 
+    def to_dataframe(self) -> Any:
+        """The history as a pandas DataFrame: a row for each trial and each result from before.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        return dataframe_of(self.history())
+
     def events(self, after: int = 0) -> list[RemoteEvent]:
         """The stored events after number `after`."""
         first = whole("after", after, least=0, most=MAX_SAFE)
         found = self._pages("/events", after=first, last=lambda page, after: page[-1]["seq"])
-        return [
-            RemoteEvent(**each | {"time": datetime.fromisoformat(each["time"])}) for each in found
-        ]
+        return [_event(each) for each in found]
+
+    def _with_status(self, status: str, numbers: Iterable[str]) -> list[Trial]:
+        rows = self._rows(sorted(map(int, numbers)))
+        return [_trial(row) for row in rows if row["status"] == status]
 
     def _trial(self, data: Mapping[str, Any]) -> Trial:
         trial = _trial(data)
@@ -380,7 +469,7 @@ class RemoteStudy:
 
 
 def _result(
-    value: float,
+    value: float | None,
     sem: float | None,
     count: float,
     time: datetime | None,
@@ -389,7 +478,8 @@ def _result(
 ) -> dict[str, Any]:
     """The result as plain types.  A result that is not valid is refused before it is sent."""
     told = outcomes_of(value, sem, count, metrics, control)
-    result: dict[str, Any] = asdict(told.pop(OBJECTIVE))
+    objective = told.pop(OBJECTIVE, None)
+    result: dict[str, Any] = {"value": None} if objective is None else asdict(objective)
     moment = checked_time(time)  # None is left out, because older services do not know it
     if moment is not None:
         result["time"] = moment.isoformat()
@@ -397,6 +487,19 @@ def _result(
     beside = others.pop(CONTROL, None)
     result |= {} if beside is None else {"control": beside}
     return result | {"metrics": others} if others else result
+
+
+def _said(why: str | None) -> dict[str, Any]:
+    """What somebody says, if anything."""
+    return {} if why is None else {"why": checked_why(why)}
+
+
+def _check_name(name: object) -> None:
+    """Raise ConfigError for a name that no study of a service can have."""
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"name: need the name of a study, got {shown(name)}")
+    if not fits_a_path(name) or any("\ud800" <= letter <= "\udfff" for letter in name):
+        raise ConfigError(f"name: must fit between two slashes of a URL, got {shown(name)}")
 
 
 def _path_of(trial: Trial | int) -> str:
@@ -413,7 +516,13 @@ def _params(params: object) -> dict[str, Any]:
 
 
 def _trial(data: Mapping[str, Any]) -> Trial:
-    return Trial(data["number"], data["params"], Decision.from_json(data["decision"]))
+    proposed = data.get("proposed", data.get("status") == "proposed")
+    return Trial(data["number"], data["params"], Decision.from_json(data["decision"]), proposed)
+
+
+def _event(data: Mapping[str, Any]) -> RemoteEvent:
+    known = {field.name: data[field.name] for field in fields(RemoteEvent) if field.name in data}
+    return RemoteEvent(**known | {"time": datetime.fromisoformat(data["time"])})
 
 
 def _row(data: Mapping[str, Any]) -> Row:
@@ -422,6 +531,7 @@ def _row(data: Mapping[str, Any]) -> Row:
     time = time_from_iso(data.get("time"))
     told = {name: data[name] for name in names}
     beside = {"metrics": data.get("metrics", {}), "control": data.get("control")}
+    beside["note"] = data.get("note")
     return Row(**told, decision=decision, time=time, **beside)
 
 

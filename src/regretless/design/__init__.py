@@ -1,6 +1,6 @@
 """Initial designs: the points that a run tries before the policy decides."""
 
-from regretless.design.plan import Start, checked_design, checked_n0
+from regretless.design.plan import Start, checked_design, checked_n0, farthest
 from regretless.design.points import (
     budget_levels,
     centred_grid,
@@ -18,6 +18,7 @@ __all__ = [
     "checked_design",
     "checked_n0",
     "choices_first",
+    "farthest",
     "grid",
     "grid_levels",
     "latin_hypercube",

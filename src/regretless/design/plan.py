@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,7 +16,7 @@ from regretless.defaults import StartRules
 from regretless.design import points as designs
 from regretless.errors import ConfigError, SpaceError
 from regretless.horizon import Horizon
-from regretless.space import Scalar, Space
+from regretless.space import Scalar, Space, has_structure
 
 DESIGNS = ("auto", "sobol", "lhs", "grid")
 _LARGE = 10**6  # the largest n0, and the largest budget that a design is planned for
@@ -72,6 +72,11 @@ class Start:
         """
         return self.design == "auto" and self.n0 is None and self.rules.middle_only
 
+    @property
+    def is_own_grid(self) -> bool:
+        """Whether the points are a grid that the library chose."""
+        return self.design == "auto" and self.n0 is None and not self._adapts
+
     @cached_property
     def size(self) -> int:
         """The number of points, unless the run has to go on to `longest`."""
@@ -80,7 +85,7 @@ class Start:
             most = max((p.scale.count or 1 for p in choices), default=1)
             return min(self.longest, most)
         if self._adapts and self.n0 is None:
-            return min(self.longest, self._free + self.rules.beyond_dim)
+            return min(self.longest, max(self._free + self.rules.beyond_dim, self._least))
         return self.longest
 
     @cached_property
@@ -91,7 +96,7 @@ class Start:
         if self.n0 is not None:
             return self.n0
         per_dim, more = self.rules.longest
-        few = per_dim * self._free + more  # enough to see an effect of every parameter
+        few = max(per_dim * self._free + more, self._least)  # to see an effect of every parameter
         if self._adapts:
             return self._affordable(few)
         # These are too few if length-scales are short.  O(sqrt N) points, as in eq. initdesign, use
@@ -101,6 +106,13 @@ class Start:
     @cached_property
     def points(self) -> Array:
         """The canonical encoded points, in the order in which they are tried."""
+        points = self._points()
+        if has_structure(self.space):  # values that are only drawn are forgotten after a while
+            for x in points:
+                self.space.encode(self.space.decode(x))
+        return points
+
+    def _points(self) -> Array:
         space = self.space
         if not isinstance(self.design, str):
             listed = [space.encode(point) for point in self.design]
@@ -116,6 +128,10 @@ class Start:
         if self.design == "sobol" or self._adapts:
             return designs.sobol(space, self.longest, self.seed)
         return designs.grid(space, self._levels)
+
+    @property
+    def _least(self) -> int:
+        return self.rules.structured_points if has_structure(self.space) else 0
 
     @property
     def _free(self) -> int:
@@ -151,10 +167,26 @@ class Start:
             return False
         if self.middle_only:
             return True
-        if self.n0 is not None or self._free > self.rules.grid_dims or space.has_choices:
+        unordered = space.has_choices or has_structure(space)
+        if self.n0 is not None or self._free > self.rules.grid_dims or unordered:
             return True
         count = math.prod(self._levels)
         return not 1 < count <= self.horizon.budget // self.rules.budget_share
+
+
+def farthest(points: Array, tried: Sequence[Array]) -> int:
+    """The row of the point farthest from all that were tried; the most central one at first.
+
+    Example:
+        >>> farthest(np.array([[0.1], [0.6], [0.9]]), tried=[])
+        1
+        >>> farthest(np.array([[0.1], [0.9]]), tried=[np.array([0.6])])
+        0
+    """
+    if not len(tried):
+        return int(np.argmin(((points - 0.5) ** 2).sum(axis=1)))
+    apart = ((points[:, None] - np.array(tried)[None]) ** 2).sum(axis=2)
+    return int(np.argmax(apart.min(axis=1)))
 
 
 def checked_design(space: Space, design: object) -> str | list[dict[str, Scalar]]:

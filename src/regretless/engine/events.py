@@ -11,13 +11,19 @@ that converts the old body to the new one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from regretless._internal.shown import shown
-from regretless._internal.validate import checked_result, time_from_iso, whole
-from regretless.errors import DataError, RegretlessError, StorageError
+from regretless._internal.validate import (
+    check_name,
+    checked_result,
+    checked_why,
+    time_from_iso,
+    whole,
+)
+from regretless.errors import ConfigError, DataError, RegretlessError, StorageError
 from regretless.results import Decision, checked_decision
 from regretless.safety import CONTROL, OBJECTIVE, Measured, checked_metrics, measured
 from regretless.safety import SETTINGS as SAFETY
@@ -25,6 +31,9 @@ from regretless.space import Scalar
 
 SETTINGS_VERSION = 2  # of `Created`
 SAFE_SETTINGS_VERSION = 3  # of `Created` with settings of `Safety`: older releases must refuse it
+
+# Of `Told` and `Observed`.  Version 3 may have metrics alone.
+_VERSION_WITH_OBJECTIVE = 2
 
 Body = dict[str, Any]
 
@@ -51,7 +60,7 @@ class Outcome:
 
 
 def outcomes_of(
-    value: float,
+    value: float | None,
     sem: float | None,
     count: float,
     metrics: Mapping[str, Measured] | None = None,
@@ -59,12 +68,21 @@ def outcomes_of(
 ) -> dict[str, Outcome]:
     """The outcomes of a result: the objective, the metrics and the control.
 
+    If `value` is None, the trial failed, and only its metrics are known.
+
     Raises:
-        ConfigError: `metrics` or `control` has the wrong shape.
+        ConfigError: `metrics` or `control` has the wrong shape, or there are no metrics and no
+            value, or what belongs to a value is given without it.
         DataError: a number is not valid; the message names it.
     """
-    outcomes = {OBJECTIVE: Outcome(value, sem, count)}
-    others = checked_metrics(metrics)
+    others = {} if metrics is None else checked_metrics(metrics)
+    outcomes: dict[str, Outcome] = {}
+    if value is not None:
+        outcomes[OBJECTIVE] = Outcome(value, sem, count)
+    elif not others:
+        raise DataError("value: need a number, or metrics if there is none, got None")
+    elif sem is not None or count != 1 or control is not None:
+        raise ConfigError("sem, count and control belong to a value, which is None")
     if control is not None:
         others[CONTROL] = measured(CONTROL, control)
     for name, (number, error) in others.items():
@@ -87,13 +105,16 @@ class Asked:
     """A trial was asked for or adopted.
 
     `fit` is the fit that was made for it, as `Belief.source` has it; None if there was none.  The
-    decision has plain numbers only, see `Decision.to_json`.
+    decision has plain numbers only, see `Decision.to_json`.  `proposed` says that somebody has to
+    approve the trial first.  `metric_fits` are the fits of metrics with guardrails, by name.
     """
 
     number: int
     params: dict[str, Scalar]
     decision: Decision
     fit: Body | None = None
+    proposed: bool = False
+    metric_fits: dict[str, Body] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -129,7 +150,88 @@ class Extended:
     budget: int
 
 
-Event = Created | Asked | Told | Observed | Abandoned | Extended
+@dataclass(frozen=True)
+class Baseline:
+    """The baseline is this setting from now on."""
+
+    params: dict[str, Scalar]
+
+
+@dataclass(frozen=True)
+class Approved:
+    """A proposed trial may be tried."""
+
+    number: int
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A proposed trial must not be tried, nor what is near it while the reason stands."""
+
+    number: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Reconsidered:
+    """The reason for which a trial was rejected no longer stands."""
+
+    number: int
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class Retracted:
+    """The result of a trial was wrong.  The trial is pending again."""
+
+    number: int
+    why: str | None = None
+    key: str | None = None  # the key that the caller gave; it is only stored
+
+
+@dataclass(frozen=True)
+class Unobserved:
+    """A result from before the run was wrong.  `index` counts such results from 0."""
+
+    index: int
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class Archived:
+    """A study has no new trials any more, and lists leave it out."""
+
+
+@dataclass(frozen=True)
+class Unarchived:
+    """A study goes on."""
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """A study has a new name."""
+
+    old: str
+    new: str
+
+
+OfStudy = Archived | Unarchived | Renamed  # these do not happen to an optimiser
+Event = (
+    Created
+    | Asked
+    | Told
+    | Observed
+    | Abandoned
+    | Extended
+    | Baseline
+    | Approved
+    | Rejected
+    | Reconsidered
+    | Retracted
+    | Unobserved
+    | OfStudy
+)
 
 
 class Written(NamedTuple):
@@ -141,12 +243,22 @@ class Written(NamedTuple):
 
 
 def write(event: Event) -> Written:
-    """The event as it is stored, in the newest version of its kind."""
+    """The event as it is stored."""
     kind = _KIND_OF[type(event)]
     known = _KINDS[kind]
-    # Settings without those of `Safety` are written as older releases read them.
-    version = event.settings["version"] if isinstance(event, Created) else known.version
-    return Written(kind, version, known.write(event))
+    return Written(kind, _version(event, known.version), known.write(event))
+
+
+def _version(event: Event, newest: int) -> int:
+    """The version that an event is written in: the oldest one that can have it.
+
+    Older releases then read what they know, and refuse what they would not keep.
+    """
+    if isinstance(event, Created):
+        return int(event.settings["version"])
+    if isinstance(event, Told | Observed) and OBJECTIVE in event.outcomes:
+        return _VERSION_WITH_OBJECTIVE
+    return newest
 
 
 def read(kind: str, version: int, body: object) -> Event:
@@ -216,6 +328,30 @@ class _Fields:
     def object(self, name: str) -> Body:
         return dict(self.inside(name).body)
 
+    def why(self) -> str | None:
+        """The reason that somebody gave, if any."""
+        if self.body.get("why") is None:
+            return None
+        reason: str = self.checked("why", checked_why)
+        return reason
+
+    def key(self) -> str | None:
+        """The key that the caller gave, if any."""
+        key = self.body.get("key")
+        if not isinstance(key, str | None):
+            raise self.wrong("key", f"need a text, got {shown(key)}")
+        return key
+
+    def name(self, name: str) -> str:
+        """The name of a study."""
+
+        def checked(given: str) -> str:
+            check_name(name, given)
+            return given
+
+        found: str = self.checked(name, checked)
+        return found
+
 
 # -- each kind -------------------------------------------------------------------------------------
 
@@ -224,7 +360,7 @@ _SETTINGS = ("space", "budget", "seed", "policy", "direction", "design", "n0", "
 
 def settings_version(settings: Mapping[str, Any]) -> int:
     """The oldest version of `Created` that can have these settings."""
-    safe = any(name in settings for name in SAFETY)
+    safe = any(name in settings for name in (*SAFETY, "optimum", "bound"))
     return SAFE_SETTINGS_VERSION if safe else SETTINGS_VERSION
 
 
@@ -243,12 +379,24 @@ def _check_own_version(fields: _Fields, version: int) -> None:
 
 
 def _read_asked(fields: _Fields) -> Asked:
+    proposed = fields.body.get("proposed", False)
+    if not isinstance(proposed, bool):
+        raise fields.wrong("proposed", f"need true or false, got {shown(proposed)}")
     return Asked(
         fields.whole("number", least=0),
         fields.object("params"),
         fields.checked("decision", _decision_of),
         None if fields.body.get("fit") is None else fields.object("fit"),
+        proposed,
+        _read_metric_fits(fields),
     )
+
+
+def _read_metric_fits(fields: _Fields) -> dict[str, Body]:
+    if "metric_fits" not in fields.body:
+        return {}
+    every = fields.inside("metric_fits")
+    return {name: every.object(name) for name in every.body}
 
 
 def _decision_of(stored: Any) -> Decision:
@@ -258,15 +406,15 @@ def _decision_of(stored: Any) -> Decision:
 def _write_asked(event: Asked) -> Body:
     fit = {} if event.fit is None else {"fit": event.fit}
     params, why = dict(event.params), event.decision.to_json()
-    return {"number": event.number, "params": params, "decision": why, **fit}
+    # Older releases do not know these fields.  They refuse the settings of such a study.
+    others: Body = {"proposed": True} if event.proposed else {}
+    others |= {"metric_fits": event.metric_fits} if event.metric_fits else {}
+    return {"number": event.number, "params": params, "decision": why, **fit, **others}
 
 
 def _read_told(fields: _Fields) -> Told:
     number, outcomes = fields.whole("number", least=0), _read_outcomes(fields)
-    key = fields.body.get("key")
-    if not isinstance(key, str | None):
-        raise fields.wrong("key", f"need a text, got {shown(key)}")
-    return Told(number, outcomes, fields.checked("time", time_from_iso), key)
+    return Told(number, outcomes, fields.checked("time", time_from_iso), fields.key())
 
 
 def _write_told(event: Told) -> Body:
@@ -303,6 +451,15 @@ def _write_result(event: Told | Observed) -> Body:
     return {"time": event.time and event.time.isoformat(), "outcomes": outcomes}
 
 
+def _read_rejected(fields: _Fields) -> Rejected:
+    return Rejected(fields.whole("number", least=0), fields.checked("why", checked_why))
+
+
+def _without_none(event: Event) -> Body:
+    """The fields of the event as its body, without those that are None."""
+    return {name: value for name, value in vars(event).items() if value is not None}
+
+
 class _Kind(NamedTuple):
     version: int  # the newest one
     read: Callable[[_Fields], Event]
@@ -312,8 +469,8 @@ class _Kind(NamedTuple):
 _KINDS = {
     "created": _Kind(SAFE_SETTINGS_VERSION, _read_created, lambda event: dict(event.settings)),
     "asked": _Kind(1, _read_asked, _write_asked),
-    "told": _Kind(2, _read_told, _write_told),
-    "observed": _Kind(2, _read_observed, _write_observed),
+    "told": _Kind(3, _read_told, _write_told),
+    "observed": _Kind(3, _read_observed, _write_observed),
     "abandoned": _Kind(
         1,
         lambda fields: Abandoned(fields.whole("number", least=0)),
@@ -324,6 +481,39 @@ _KINDS = {
         lambda fields: Extended(fields.whole("budget", least=1)),
         lambda event: {"budget": event.budget},
     ),
+    "baseline": _Kind(
+        1,
+        lambda fields: Baseline(fields.object("params")),
+        lambda event: {"params": dict(event.params)},
+    ),
+    "approved": _Kind(
+        1,
+        lambda fields: Approved(fields.whole("number", least=0), fields.why()),
+        _without_none,
+    ),
+    "rejected": _Kind(1, _read_rejected, _without_none),
+    "reconsidered": _Kind(
+        1,
+        lambda fields: Reconsidered(fields.whole("number", least=0), fields.why()),
+        _without_none,
+    ),
+    "retracted": _Kind(
+        1,
+        lambda fields: Retracted(fields.whole("number", least=0), fields.why(), fields.key()),
+        _without_none,
+    ),
+    "unobserved": _Kind(
+        1,
+        lambda fields: Unobserved(fields.whole("index", least=0), fields.why()),
+        _without_none,
+    ),
+    "archived": _Kind(1, lambda fields: Archived(), _without_none),
+    "unarchived": _Kind(1, lambda fields: Unarchived(), _without_none),
+    "renamed": _Kind(
+        1,
+        lambda fields: Renamed(fields.name("old"), fields.name("new")),
+        _without_none,
+    ),
 }
 _KIND_OF: dict[type, str] = {
     Created: "created",
@@ -332,6 +522,15 @@ _KIND_OF: dict[type, str] = {
     Observed: "observed",
     Abandoned: "abandoned",
     Extended: "extended",
+    Baseline: "baseline",
+    Approved: "approved",
+    Rejected: "rejected",
+    Reconsidered: "reconsidered",
+    Retracted: "retracted",
+    Unobserved: "unobserved",
+    Archived: "archived",
+    Unarchived: "unarchived",
+    Renamed: "renamed",
 }
 
 
@@ -362,5 +561,7 @@ _UPCASTS: dict[tuple[str, int], Callable[[_Fields], Body]] = {
     ("created", 1): _created_1,
     ("created", 2): _created_2,
     ("told", 1): _result_1,
+    ("told", 2): lambda fields: dict(fields.body),
     ("observed", 1): _result_1,
+    ("observed", 2): lambda fields: dict(fields.body),
 }

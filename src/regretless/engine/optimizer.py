@@ -8,37 +8,48 @@ fit in its event, so a replay does not fit again.
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal, overload
+from typing import Any, Literal, NamedTuple, TypeVar, overload
 
 import numpy as np
 
 from regretless._internal.arrays import Array
 from regretless._internal.blas import one_thread
+from regretless._internal.frames import dataframe_of
 from regretless._internal.locks import WithLock, in_turn
 from regretless._internal.shown import shown
 from regretless._internal.validate import LEAST_SCALE, is_iterable, is_one_of, whole
 from regretless.defaults import defaults_of
-from regretless.design import Start, checked_design, checked_n0
+from regretless.design import Start, checked_design, checked_n0, farthest
 from regretless.engine import saved
 from regretless.engine.events import (
     Abandoned,
+    Approved,
     Asked,
+    Baseline,
     Created,
     Event,
     Extended,
     Observed,
     Outcome,
+    Reconsidered,
+    Rejected,
+    Retracted,
     Told,
+    Unobserved,
     outcomes_of,
     settings_version,
 )
+from regretless.engine.guards import Guards
+from regretless.engine.known import Known
+from regretless.engine.loss import LossLimit, least_sd
 from regretless.engine.records import MAX_WHOLE, Records
 from regretless.engine.situation import STEP_LIMIT, Situation, draw
 from regretless.engine.steps import reach
-from regretless.errors import ConfigError, RegretlessError, StorageError
+from regretless.errors import ConfigError, RegretlessError, StorageError, TrialError
 from regretless.horizon import Horizon
 from regretless.kernels import Kernel
 from regretless.model import Belief, Control, Model, Observation, checked_model
@@ -50,6 +61,20 @@ from regretless.space import Scalar, Space
 from regretless.theory import noise_ratio, omega_scale
 
 Direction = Literal["maximize", "minimize"]
+T = TypeVar("T")
+
+
+class _Proposal(NamedTuple):
+    """The next point, the reason for it, and the beliefs that it follows from."""
+
+    belief: Belief
+    guards: Guards
+    x: Array
+    decision: Decision
+
+
+_BLIND_DRAWS = 64  # from which the first is taken at which all guardrails hold
+_MOST_DRAWS = 1000  # until one is not near a rejected point
 
 
 class Optimizer(WithLock):
@@ -88,7 +113,12 @@ class Optimizer(WithLock):
             range, or {"by": an absolute change}.
         change_cost: what a change of the setting costs, in the units of the results.
         sparse_changes: whether to change as few parameters of the baseline as possible.
-        mode: "automatic", or "recommend" if a person approves each trial.
+        mode: "automatic", or "recommend" if a person approves each trial; see `approve`.
+        optimum: the best value that f can take, if it is known.  The run stops exploring when
+            nothing more can be gained.  If results are clearly better, there is a warning, and the
+            number is no longer used.
+        bound: a value that f can't exceed (or fall below, for "minimize"), if the optimum itself is
+            not known.  It is used like `optimum`, as far as a bound can be.
 
     Raises:
         ConfigError: a setting is not valid.
@@ -126,6 +156,8 @@ class Optimizer(WithLock):
         change_cost: float | None = None,
         sparse_changes: bool | None = None,
         mode: Mode | None = None,
+        optimum: float | None = None,
+        bound: float | None = None,
     ) -> None:
         if not isinstance(space, Space):
             raise ConfigError(f"space: need a Space, got {shown(space)}")
@@ -137,11 +169,9 @@ class Optimizer(WithLock):
             raise ConfigError(f"direction: need 'maximize' or 'minimize', got {shown(direction)}")
         self.direction = direction
         self.defaults = defaults_of(defaults)
-        self.model = checked_model(
-            space.columns,
-            Model.default(self.defaults.model) if model is None else model,
-            self.defaults.fit,
-        )
+        rules = self.defaults.model if loss_budget is None else self.defaults.loss.model
+        model = Model.default(rules) if model is None else model
+        self.model = checked_model(space.columns, model, self.defaults.fit)
         self.safety = Safety.checked(
             space,
             {
@@ -155,15 +185,20 @@ class Optimizer(WithLock):
                 "mode": mode,
             },
         )
+        self._known = Known.of(optimum, bound)
         n0 = None if n0 is None else checked_n0(n0)
         points = checked_design(space, design)
         self._start = Start(space, Horizon(budget), points, n0, self.seed, self.defaults.start)
         self._sign = 1.0 if direction == "maximize" else -1.0
-        self._records = Records(space, budget, self.policy.name)
+        self._records = Records(
+            space, budget, self.policy.name, self.safety.baseline, self.safety.mode
+        )
         self._log: list[Event] = []
         self._belief = Belief.empty(self.model, space.columns, self.defaults)
-        # The last proposal, and the belief after it is applied.
-        self._proposed: tuple[Asked | None, Belief] = (None, self._belief)
+        self._guards = Guards.empty(self.safety, space, self.defaults)
+        # The last proposal, and the beliefs after it is applied.
+        self._proposed: tuple[Asked | None, Belief, Guards] = (None, self._belief, self._guards)
+        self._said: list[str] = []  # warnings that were given; shared by copies
         self._lock = threading.RLock()
 
     @classmethod
@@ -215,7 +250,8 @@ class Optimizer(WithLock):
     def ask(self, n: int | None = None) -> Trial | list[Trial]:
         """Choose the next trial, or a list of `n` trials; see `AskTell.ask`.
 
-        After the budget is spent, it returns the best point, with the reason "exhausted".
+        After the budget is spent, it returns the best point, with the reason "exhausted".  With
+        `mode="recommend"` the trial is only proposed; see `approve`.
         """
         if n is not None:
             return [self.ask() for _ in range(whole("n", n, least=1))]
@@ -227,7 +263,7 @@ class Optimizer(WithLock):
     def tell(
         self,
         trial: Trial | int,
-        value: float,
+        value: float | None,
         *,
         sem: float | None = None,
         count: float = 1,
@@ -237,7 +273,8 @@ class Optimizer(WithLock):
     ) -> None:
         """Take the result of a trial; see `AskTell.tell`.
 
-        Telling the same value again changes nothing.  Telling another value raises TrialError.
+        Telling the same value again changes nothing.  Telling another value raises TrialError; see
+        `retract`.
         """
         outcomes = outcomes_of(value, sem, count, metrics, control)
         self._apply_any(self._records.telling(trial, outcomes, time))
@@ -246,7 +283,7 @@ class Optimizer(WithLock):
     def observe(
         self,
         params: Mapping[str, Scalar],
-        value: float,
+        value: float | None,
         *,
         sem: float | None = None,
         count: float = 1,
@@ -277,6 +314,36 @@ class Optimizer(WithLock):
         """Set a new total budget; see `AskTell.extend`."""
         self._apply_any(self._records.extending(budget))
 
+    @in_turn
+    def set_baseline(self, params: Mapping[str, Scalar]) -> None:
+        """Declare or change the baseline; see `AskTell.set_baseline`."""
+        self._apply_any(self._records.rebasing(params))
+
+    @in_turn
+    def approve(self, trial: Trial | int, why: str | None = None) -> None:
+        """Allow a proposed trial to be tried; see `AskTell.approve`."""
+        self._apply_any(self._records.approving(trial, why))
+
+    @in_turn
+    def reject(self, trial: Trial | int, why: str) -> None:
+        """Refuse a proposed trial; see `AskTell.reject`."""
+        self._apply_any(self._records.rejecting(trial, why))
+
+    @in_turn
+    def reconsider(self, trial: Trial | int, why: str | None = None) -> None:
+        """End the reason for which a trial was rejected; see `AskTell.reconsider`."""
+        self._apply_any(self._records.reconsidering(trial, why))
+
+    @in_turn
+    def retract(self, trial: Trial | int, why: str | None = None) -> None:
+        """Take a wrong result back; see `AskTell.retract`."""
+        self._apply_any(self._records.retracting(trial, why))
+
+    @in_turn
+    def retract_observation(self, index: int, why: str | None = None) -> None:
+        """Take a wrong result from before the run back; see `AskTell.retract_observation`."""
+        self._apply_any(self._records.unobserving(index, why))
+
     # -- what is known -----------------------------------------------------------------------------
 
     @property
@@ -285,14 +352,20 @@ class Optimizer(WithLock):
         return self._sign
 
     @property
+    def baseline(self) -> dict[str, Scalar] | None:
+        """The setting that runs today, after the last `set_baseline`; None if it is not known."""
+        now = self._records.baseline
+        return None if now is None else dict(now.params)
+
+    @property
     def budget(self) -> int:
         """The total number of evaluations, after the last `extend`."""
         return self._records.budget
 
     @property
     def asked(self) -> int:
-        """The number of trials that were asked for or adopted."""
-        return len(self._records.trials)
+        """The number of trials that were asked for or adopted, without those that were rejected."""
+        return self._records.used
 
     @property
     def remaining(self) -> int:
@@ -306,8 +379,18 @@ class Optimizer(WithLock):
 
     @property
     def pending(self) -> list[Trial]:
-        """The trials that were neither told nor abandoned."""
+        """The trials that were neither told nor abandoned; see also `proposed`."""
         return [record.again() for record in list(self._records.waiting.values())]
+
+    @property
+    def proposed(self) -> list[Trial]:
+        """The trials that wait to be approved or rejected."""
+        return [record.again() for record in list(self._records.proposed.values())]
+
+    @property
+    def known(self) -> Known | None:
+        """The optimum or the bound that was given, with `value` and `exact`; None if none was."""
+        return self._known
 
     @property
     def observations(self) -> int:
@@ -317,13 +400,14 @@ class Optimizer(WithLock):
     @in_turn
     @one_thread()
     def best(self) -> Best:
-        """The visited point with the best posterior mean; see `AskTell.best`."""
+        """The best visited point at which all guardrails hold; see `AskTell.best`."""
         situation = self._situation()
         posterior, belief = situation.posterior, situation.belief
         mu, sigma = posterior.at_data
-        row = int(np.argmax(mu))
+        row, allowed = situation.recommended
         x, mean = posterior.points[row], float(situation.user(mu[row]))
         half = 1.96 * float(situation.user_sd(mu[row], sigma[row]))
+        known = None if situation.contradicted else self._known
         if situation.level_sd:
             half = float(np.hypot(half, 1.96 * situation.level_sd))
         return Best(
@@ -334,7 +418,30 @@ class Optimizer(WithLock):
             count=belief.times_told(x),
             sample_mean=self._sign * belief.sample_mean(x),
             luckiest=self._sign * belief.luckiest,
+            holds=situation.guards.holds(x),
+            allowed=allowed,
+            **self._gain_at(situation, x),
+            regret=None if known is None else max(0.0, self._sign * (known.value - mean)),
         )
+
+    def _gain_at(self, situation: Situation, x: Array) -> dict[str, float]:
+        """What f at x is better by than at the baseline, by the joint posterior of both."""
+        from scipy.special import ndtr
+
+        baseline = self._records.baseline
+        if baseline is None:
+            return {}
+        if (x == baseline.x).all():
+            return dict.fromkeys(("gain", "gain_low", "gain_high", "prob_better"), 0.0)
+        both = np.array([x, baseline.x])
+        mu = situation.posterior.predict(both)[0]
+        rates = situation.user_sd(mu, np.ones(2)) * np.array([1.0, -1.0])
+        variance = float(rates @ situation.posterior.covariance(both) @ rates)
+        gain = float(self._sign * -np.diff(situation.user(mu))[0])
+        sd = max(variance, 0.0) ** 0.5
+        better = float(ndtr(gain / sd)) if sd > 0.0 else float(gain > 0.0)
+        low, high = gain - 1.96 * sd, gain + 1.96 * sd
+        return {"gain": gain, "gain_low": low, "gain_high": high, "prob_better": better}
 
     @in_turn
     @one_thread()
@@ -380,11 +487,16 @@ class Optimizer(WithLock):
 
     @in_turn
     def history(self) -> list[Row]:
-        """The prior data and the trials, in order.
-
-        `pandas.DataFrame([row.flat() for row in optimizer.history()])` is a table of them.
-        """
+        """The prior data and the trials, in order."""
         return self._records.history()
+
+    def to_dataframe(self) -> Any:
+        """The history as a pandas DataFrame: a row for each trial and each result from before.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        return dataframe_of(self.history())
 
     @in_turn
     def copy(self) -> Optimizer:
@@ -392,6 +504,32 @@ class Optimizer(WithLock):
         twin = object.__new__(type(self))
         twin.__setstate__(self.__getstate__())
         twin._records, twin._log = self._records.copy(), self._log.copy()
+        return twin
+
+    @in_turn
+    def as_of(self, trial: Trial | int) -> Optimizer:
+        """The optimiser as it was when it chose a trial, with the fit that the choice is based on.
+
+        Its `landscape` has the numbers that the policy compared then.
+
+        Raises:
+            UnknownTrialError: there is no such trial.
+
+        Example:
+            >>> import regretless as rl
+            >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=9)
+            >>> for trial in optimizer:
+            ...     optimizer.tell(trial, -((trial.params["x"] - 0.3) ** 2))
+            >>> optimizer.as_of(7).remaining
+            2
+        """
+        number = self._records.find(trial).trial.number
+        twin = type(self).from_spec(self.spec(), policy=self.policy)
+        for event in self._log:
+            if isinstance(event, Asked) and event.number == number:
+                twin._belief, twin._guards = twin._with_fits_of(event)
+                break
+            twin.apply(event)
         return twin
 
     __copy__ = copy  # not by fields: the two would share their lists
@@ -433,8 +571,9 @@ class Optimizer(WithLock):
     def spec(self) -> dict[str, Any]:
         """The settings as plain JSON types.  For studies and front ends; users do not need it."""
         safety = self.safety.to_json()
+        known = {} if self._known is None else self._known.to_json()
         return {
-            "version": settings_version(safety),
+            "version": settings_version({**safety, **known}),
             "space": self.space.to_json(),
             **self._start.horizon.to_json(),  # extensions are events
             "seed": self.seed,
@@ -445,6 +584,7 @@ class Optimizer(WithLock):
             "model": self.model.to_json(),
             "defaults": self.defaults.version,
             **safety,
+            **known,
         }
 
     @classmethod
@@ -475,11 +615,26 @@ class Optimizer(WithLock):
 
         For studies and front ends; users do not need it.
         """
-        belief, x, decision = self._decide()
+        belief, guards, x, decision = self._decide()
+        self._warn(decision)
         fit = belief.source if decision.refitted else None
-        event = self._records.asking(self._records.params_at(x), decision, fit)
-        self._proposed = (event, belief)  # so that `apply` does not compute it again
+        proposed = self.safety.mode == "recommend"
+        others, params = guards.fits_since(self._guards), self._records.params_at(x)
+        event = self._records.asking(params, decision, fit, proposed, others)
+        self._proposed = (event, belief, guards)  # so that `apply` does not compute it again
         return event
+
+    def _warn(self, decision: Decision) -> None:
+        """Say once that the results contradict what the user knows."""
+        if decision.contradicted and self._known is not None and not self._said:
+            self._said.append("contradicted")
+            name = "optimum" if self._known.exact else "bound"
+            warnings.warn(
+                f"results are clearly better than the {name} {self._known.value:g} that was given:"
+                " it is no longer used",
+                UserWarning,
+                stacklevel=4,
+            )
 
     @in_turn
     def apply(self, event: Event) -> None:
@@ -499,34 +654,98 @@ class Optimizer(WithLock):
             self.apply(event)
 
     def _on_asked(self, event: Asked) -> None:
-        proposed, believed = self._proposed
-        # If it is the last proposal and nothing was told since, its belief is known already.
-        if event != proposed or len(believed.told) != len(self._belief.told):
-            believed = self._belief if event.fit is None else self._with_fit(event.fit)
+        proposed, believed, guards = self._proposed
+        same = believed.told is self._belief.told and guards.told_as(self._guards)
+        # If it is the last proposal and the results are the same, its beliefs are known already.
+        if event != proposed or not same:
+            believed, guards = self._with_fits_of(event)
         self._records.fold_asked(event)
-        self._belief = believed
-        self._proposed = (None, believed)
+        self._belief, self._guards = believed, guards
+        self._proposed = (None, believed, guards)
 
-    def _with_fit(self, fit: dict[str, Any]) -> Belief:
-        try:
-            return self._belief.with_fit(fit)
-        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-            if isinstance(error, RegretlessError):
-                raise
-            raise StorageError(f"event 'asked': fit: {shown(error)} in {shown(fit)}") from None
+    def _with_fits_of(self, event: Asked) -> tuple[Belief, Guards]:
+        """The beliefs, with the fits of an event."""
+        believed, guards = self._belief, self._guards
+        if event.fit is not None:
+            believed = _with_fit(believed.with_fit, event.fit)
+        if event.metric_fits:
+            guards = _with_fit(guards.with_fits, event.metric_fits)
+        return believed, guards
 
     def _on_told(self, event: Told) -> None:
         record, outcomes = self._records.fold_told(event)
         blind = record.trial.decision.reason == "design"
-        self._belief = self._belief.learn(self._observation(record.x, outcomes, blind))
+        baseline = self._records.baseline
+        self._learn(record.x, outcomes, blind, None if baseline is None else baseline.x)
 
     def _on_observed(self, event: Observed) -> None:
-        self._belief = self._belief.learn(
-            self._observation(*self._records.fold_observed(event), blind=False)
-        )
+        x, outcomes = self._records.fold_observed(event)
+        self._learn(x, outcomes)
 
-    def _observation(self, x: Array, outcomes: Mapping[str, Outcome], blind: bool) -> Observation:
-        """What the model learns from the outcomes of a result."""
+    def _on_retracted(self, event: Retracted | Unobserved) -> None:
+        if isinstance(event, Retracted):
+            self._records.fold_retracted(event)
+        else:
+            self._records.fold_unobserved(event)
+        self._learn_anew(event)
+
+    def _learn_anew(self, retracted: Retracted | Unobserved) -> None:
+        """Learn the results that stand, in their order, without any fit.
+
+        The fit has seen the wrong result.  The next ask fits the model anew, and stores the fit.
+        """
+        self._belief = Belief.empty(self.model, self.space.columns, self.defaults)
+        self._guards = Guards.empty(self.safety, self.space, self.defaults)
+        for told, baseline in self._standing(retracted):
+            if isinstance(told, Told):
+                record = self._records.trials[told.number]
+                blind = record.trial.decision.reason == "design"
+                self._learn(record.x, told.outcomes, blind, baseline)
+            else:
+                self._learn(self.space.encode(told.params), told.outcomes)
+
+    def _standing(
+        self, retracted: Retracted | Unobserved
+    ) -> Iterator[tuple[Told | Observed, Array | None]]:
+        """The results that were not retracted, in their order, with the baselines of their time."""
+        standing: dict[tuple[str, int], tuple[Told | Observed, Array | None]] = {}
+        params, observed = self.safety.baseline, 0
+        baseline = None if params is None else self.space.encode(params)
+        for event in (*self._log, retracted):
+            if isinstance(event, Baseline):
+                baseline = self.space.encode(event.params)
+            elif isinstance(event, Told):
+                standing["trial", event.number] = event, baseline
+            elif isinstance(event, Observed):
+                standing["prior", observed] = event, baseline
+                observed += 1
+            elif isinstance(event, Retracted):
+                del standing["trial", event.number]
+            elif isinstance(event, Unobserved):
+                del standing["prior", event.index]
+        return iter(standing.values())
+
+    def _learn(
+        self,
+        x: Array,
+        outcomes: Mapping[str, Outcome],
+        blind: bool = False,
+        baseline: Array | None = None,
+    ) -> None:
+        self._guards = self._guards.learn(x, outcomes)
+        told = outcomes.get(OBJECTIVE)
+        if told is None:
+            return
+        self._belief = self._belief.learn(self._observation(x, outcomes, blind, baseline))
+
+    def _observation(
+        self,
+        x: Array,
+        outcomes: Mapping[str, Outcome],
+        blind: bool = False,
+        baseline: Array | None = None,
+    ) -> Observation:
+        """What the model learns from the outcomes of a result, and from a control beside it."""
         told, beside = outcomes[OBJECTIVE], outcomes.get(CONTROL)
         weight, known = max(told.count, LEAST_SCALE), self.model.noise_sd
         if told.sem is not None:
@@ -535,8 +754,8 @@ class Optimizer(WithLock):
             variance = None if known is None else known**2 / weight
         control = None
         if beside is not None:
-            error, baseline = None if beside.sem is None else beside.sem**2, self.safety.baseline
-            of = None if baseline is None else tuple(self.space.encode(baseline).tolist())
+            error = None if beside.sem is None else beside.sem**2
+            of = None if baseline is None else tuple(baseline.tolist())
             control = Control(self._sign * beside.value, error, of)
         return Observation(x, self._sign * told.value, weight, variance, blind, control)
 
@@ -547,18 +766,33 @@ class Optimizer(WithLock):
     def _take_posterior_of(self, twin: Optimizer) -> None:
         """Use the posterior that an earlier copy has built, instead of building it again."""
         self._belief = self._belief.with_posterior_of(twin._belief)
+        self._guards = self._guards.with_posteriors_of(twin._guards)
 
     # -- deciding ----------------------------------------------------------------------------------
 
-    def _decide(self) -> tuple[Belief, Array, Decision]:
-        """The belief, with a new fit if one is due; the next point; and the reason for it."""
+    def _decide(self) -> _Proposal:
+        """The next point, and the beliefs that it follows from, with new fits if they are due."""
         rng = np.random.default_rng([self.seed, len(self._records.trials)])
-        plain = Decision("design", self.policy.name, self.remaining, len(self._records.waiting))
+        under_way = len(self._records.waiting) + len(self._records.proposed)
+        plain = Decision("design", self.policy.name, self.remaining, under_way)
+        guards = self._guards.refit_if_due().current().relative_to(self._records.baseline)
+        baseline = self._refuge(guards)
+        blind = self._is_limited and not self._belief.told  # nothing is known to be allowed
+        wanted = blind or (self.remaining and self._records.baseline_is_new)
+        if baseline is not None and wanted and not self._is_rejected(baseline):
+            why = replace(plain, reason="baseline", holds=guards.holds(baseline))
+            if self._records.trials:
+                why = replace(why, caution=guards.never_told())
+            return _Proposal(self._belief, guards, baseline, why)
         # Prior data count towards the start, but points that the user listed are all tried.
         start = self._start
-        begun = self._records.started + (0 if start.listed else len(self._records.known))
-        if self._is_limited and not start.listed:  # a trial in place of a forbidden point counts
-            begun = len(self._records.trials) + len(self._records.known)
+        begun = self._records.started - self._records.freed_of_start
+        begun += 0 if start.listed else len(self._records.known)
+        # A trial in place of a forbidden point counts.  But a point that was forbidden by a
+        # guardrail may be allowed later, in time for what it tells to be of use.
+        later = bool(self.safety.guardrails) and 2 * self.asked < self.budget
+        if self._is_limited and not start.listed and not later:
+            begun = max(begun, self._records.used)
         fitted = self._belief.fitted
         sees_noise = (
             fitted is not None and fitted.ok and fitted.hyper.lam2 >= start.rules.blind_noise
@@ -566,24 +800,57 @@ class Optimizer(WithLock):
         knows_nothing = start.middle_only and not self._belief.told
         # Near the end, too few evaluations are left to profit from a longer start.
         longer = (sees_noise or knows_nothing) and self.remaining >= start.longest
-        first = None
-        if self.remaining and begun < (start.longest if longer else start.size):
-            first = self._records.next_of_start(start)
-            if first is not None and self._reach is not None:
-                given, first = first, self._reach.moved(first[None, :])[0]
-                held_back = None if (first == given).all() else STEP_LIMIT
-                plain = replace(plain, held_back=held_back)
-            if first is not None and not (self._is_limited and self._belief.told):
-                return self._belief, first, plain
-        if not self._belief.told:  # nothing to learn from yet
+        points: list[Array] = []
+        if self.remaining and begun < (start.longest if longer else self._start_size):
+            points = self._rest_of_start()
+            if points and self._reach is not None:
+                moved = list(zip(points, self._reach.moved(np.array(points)), strict=True))
+                moved = [(given, x) for given, x in moved if not self._is_rejected(x)]
+                points = [x for _, x in moved]
+                if moved and (moved[0][0] != moved[0][1]).any():
+                    plain = replace(plain, held_back=STEP_LIMIT)
+            if points and not self._is_limited:
+                return _Proposal(self._belief, self._guards, points[0], plain)
+        # Nothing to learn from yet; or a metric has yet to be told, and there is no refuge.
+        if not self._belief.told or (points and guards.unknown and guards.baseline is None):
             reason = "design" if self.remaining else "exhausted"
-            domain = self._reach or self.space
-            return self._belief, draw(domain, rng), replace(plain, reason=reason)
+            draws = _BLIND_DRAWS if guards.limits else 1
+            x, caution = self._blind_choice(
+                guards, points or [self._draw(rng) for _ in range(draws)]
+            )
+            why = replace(plain, reason=reason, holds=guards.holds(x), caution=caution)
+            return _Proposal(self._belief, guards, x, why)
         fresh = self._belief.refit_if_due()
-        refitted = fresh.source is not self._belief.source
-        situation = self._situation(fresh, rng)
-        x, decision = situation.decide(replace(plain, refitted=refitted), first)
-        return situation.belief, x, decision
+        plain = replace(plain, refitted=fresh.source is not self._belief.source)
+        situation = self._situation(fresh, rng, guards)
+        x, decision = situation.decide(plain, points)
+        if self._is_rejected(x):
+            found = situation.best_allowed(plain)
+            if found is None or self._is_rejected(found[0]):
+                raise self._nothing_left()
+            x, decision = found
+        decision = replace(decision, holds=guards.holds(x))
+        return _Proposal(situation.belief, guards, x, decision)
+
+    def _draw(self, rng: np.random.Generator) -> Array:
+        """A point at random that is not near a rejected one."""
+        for _ in range(_MOST_DRAWS):
+            x = draw(self._reach or self.space, rng)
+            if not self._is_rejected(x):
+                return x
+        raise self._nothing_left()
+
+    def _is_rejected(self, x: Array) -> bool:
+        rejections = self._records.rejections
+        return rejections is not None and bool(rejections.near(x[None, :])[0])
+
+    def _nothing_left(self) -> TrialError:
+        numbers = ", ".join(map(str, self._records.rejected))
+        limited = "that the limits allow " if self._is_limited or self.safety.max_step else ""
+        return TrialError(
+            f"every point {limited}is near one that was rejected (trials {numbers:.200}):"
+            " reconsider one of them, or adopt a point"
+        )
 
     @property
     def _running(self) -> Array | None:
@@ -591,8 +858,8 @@ class Optimizer(WithLock):
         for record in reversed(self._records.trials):
             if record.status in ("pending", "told"):
                 return record.x
-        baseline = self.safety.baseline
-        return None if baseline is None else self.space.encode(baseline)
+        baseline = self._records.baseline
+        return None if baseline is None else baseline.x
 
     @property
     def _reach(self) -> Box | None:
@@ -603,35 +870,126 @@ class Optimizer(WithLock):
     @property
     def _is_limited(self) -> bool:
         """Whether there are limits on where a trial may go, see `_limits`."""
-        return False
+        return self.safety.loss_budget is not None or bool(self.safety.guardrails)
 
     def _limits(self, belief: Belief) -> tuple[Constraint, ...]:
         """The limits that every trial keeps to, given a belief whose posterior has all results."""
-        return ()
+        limits = (self._loss_limit(belief), self._records.rejections)
+        return tuple(limit for limit in limits if limit is not None)
+
+    def _loss_limit(self, belief: Belief) -> LossLimit | None:
+        """The loss budget, given a belief whose posterior has all results; None without one."""
+        if self.safety.loss_budget is None:
+            return None
+        assert belief.posterior is not None
+        assert belief.fitted is not None
+        points, weights = self._records.total_loss()
+        confidence = self.safety.confidence
+        known, columns = len(belief.posterior.points), self.space.dim
+        posterior = belief.posterior
+        if self.model.method != "fixed":  # then the user knows how much f varies
+            rules = self.defaults.loss
+            least = least_sd(self.safety.loss_budget, known, columns, rules)
+            posterior = belief.doubting(least)
+        waiting = self._records.waiting or self._records.proposed
+        return LossLimit(
+            posterior,
+            belief.fitted.scaling,
+            points,
+            weights,
+            limit=self.safety.loss_budget,
+            risk_left=1.0 - confidence - self._records.risk,
+            confidence=confidence,
+            share=self.defaults.loss.share,
+            own=bool(waiting) or posterior is not belief.posterior,
+        )
+
+    def _blind_choice(self, guards: Guards, points: list[Array]) -> tuple[Array, str | None]:
+        """The first of the points at which all guardrails hold, and what to say about it."""
+        x = guards.best_of(np.array(points))
+        caution = guards.never_told() if self.asked else None
+        if caution is None and guards.limits and not guards.keep_to_limits(x[None, :])[0]:
+            caution = "no such point is known to keep to the guardrails: the likeliest is tried"
+        if caution is None and self.safety.loss_budget is not None:
+            caution = "the loss budget is not checked: no result was told yet"
+        return x, caution
+
+    def _refuge(self, guards: Guards) -> Array | None:
+        """The baseline, as the point to try if no other is allowed, unless it breaks a guardrail.
+
+        As long as a metric was never told, nothing is known to be better.
+        """
+        baseline = self._records.baseline
+        if baseline is None or (guards.is_broken(baseline.x) and not guards.unknown):
+            return None
+        return baseline.x
+
+    def _current_guards(self) -> Guards:
+        """What is known of the metrics, with all results and the baseline of today."""
+        guards = self._guards.current()
+        self._guards = self._guards.with_posteriors_of(guards)
+        return guards.relative_to(self._records.baseline)
+
+    @property
+    def _picks_start(self) -> bool:
+        """Whether the points of the start are picked one by one, with a known optimum in mind."""
+        known = self._known is not None and self._known.exact
+        return known and self._start.is_own_grid and not self._is_limited
+
+    @property
+    def _start_size(self) -> int:
+        """The number of points to start with."""
+        if not self._picks_start:
+            return self._start.size
+        return max(self._blind, round(self.defaults.known.start_share * self._start.size))
+
+    @property
+    def _blind(self) -> int:
+        """The number of points that are picked before any result counts."""
+        return self.space.dim + self.defaults.start.beyond_dim
+
+    def _rest_of_start(self) -> list[Array]:
+        """The points of the start that are left, with the next one first."""
+        if not self._picks_start:
+            return self._records.rest_of_start(self._start, in_order=not self._is_limited)
+        left = np.array(self._records.rest_of_start(self._start, in_order=False))
+        if not len(left):
+            return []
+        if self._records.started < self._blind or not self._belief.told:
+            tried = [*self._belief.data.x, *(record.x for record in self._records.trials)]
+            return [np.asarray(left[farthest(left, tried)])]
+        situation = self._situation(self._belief.refit_if_due())
+        return [np.asarray(left[situation.most_promising(left)])]
 
     def _situation(
-        self, belief: Belief | None = None, rng: np.random.Generator | None = None
+        self,
+        belief: Belief | None = None,
+        rng: np.random.Generator | None = None,
+        guards: Guards | None = None,
     ) -> Situation:
         current = (belief or self._belief).current()
         if belief is None and current.source is self._belief.source:
             self._belief = current  # so that its posterior is not updated again
-        safety, baseline = self.safety, self.safety.baseline
-        refuge = None if baseline is None else self.space.encode(baseline)
+        guards = self._current_guards() if guards is None else guards
+        waiting, proposed = self._records.waiting, self._records.proposed
+        safety, refuge, base = self.safety, self._refuge(guards), self._records.baseline
         return Situation(
             policy=self.policy,
             space=self.space,
             belief=current,
-            waiting=tuple(record.x for record in self._records.waiting.values()),
+            waiting=tuple(record.x for record in (*waiting.values(), *proposed.values())),
             horizon=self._records.horizon,
             sign=self._sign,
-            rng=rng or np.random.default_rng([self.seed, self.asked]),
+            rng=rng or np.random.default_rng([self.seed, len(self._records.trials)]),
             defaults=self.defaults,
-            constraints=self._limits(current),
+            constraints=(*self._limits(current), *guards.constraints),
             refuge=refuge,
+            guards=guards,
+            known=self._known,
             reach=self._reach,
             running=self._running if safety.change_cost else None,
             change_cost=safety.change_cost,
-            sparse_from=refuge if safety.sparse_changes else None,
+            sparse_from=base.x if base is not None and safety.sparse_changes else None,
         )
 
     def __repr__(self) -> str:
@@ -640,10 +998,33 @@ class Optimizer(WithLock):
             f" told {self.observations})"
         )
 
+    def _repr_html_(self) -> str:
+        return html_of(self)
+
     def __iter__(self) -> Iterator[Trial]:
         """Ask for trials until the budget is spent; see `AskTell`."""
+        check_automatic(self.safety.mode)
         while self.remaining:
             yield self.ask()
+
+
+def _with_fit(apply: Callable[[Any], T], fit: dict[str, Any]) -> T:
+    """What `apply` returns for a stored fit; StorageError if it can't be read."""
+    try:
+        return apply(fit)
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        if isinstance(error, RegretlessError):
+            raise
+        raise StorageError(f"event 'asked': fit: {shown(error)} in {shown(fit)}") from None
+
+
+def check_automatic(mode: str) -> None:
+    """Raise ConfigError if a loop over trials would try what nobody has approved."""
+    if mode != "automatic":
+        raise ConfigError(
+            f"mode {mode!r}: a loop would try what nobody has approved; ask for trials, let"
+            " somebody approve them, and work on `pending`"
+        )
 
 
 _FOLDS: dict[type, Callable[[Optimizer, Any], None]] = {
@@ -652,4 +1033,31 @@ _FOLDS: dict[type, Callable[[Optimizer, Any], None]] = {
     Observed: Optimizer._on_observed,
     Abandoned: lambda optimizer, event: optimizer._records.fold_abandoned(event),
     Extended: lambda optimizer, event: optimizer._records.fold_extended(event),
+    Baseline: lambda optimizer, event: optimizer._records.fold_based(event),
+    Approved: lambda optimizer, event: optimizer._records.fold_approved(event),
+    Rejected: lambda optimizer, event: optimizer._records.fold_rejected(event),
+    Reconsidered: lambda optimizer, event: optimizer._records.fold_reconsidered(event),
+    Retracted: Optimizer._on_retracted,
+    Unobserved: Optimizer._on_retracted,
 }
+
+
+def html_of(optimizer: Optimizer, name: str = "Optimizer") -> str:
+    """How a notebook shows an optimiser: how far it is, its best point, and its last trials."""
+    from regretless._internal import html
+
+    state = {
+        "policy": optimizer.policy.name,
+        "direction": optimizer.direction,
+        "evaluations": f"{optimizer.asked} of {optimizer.budget} asked for",
+        "results": optimizer.observations,
+        "pending": len(optimizer.pending),
+    }
+    best = optimizer.best()._repr_html_() if optimizer.observations else ""
+    rows = [row for row in optimizer.history() if row.number is not None][-5:]
+    header = ["trial", *optimizer.space.names, "value", "why"]
+    last = [
+        [row.number, *row.params.values(), "" if row.value is None else row.value, row.decision]
+        for row in rows
+    ]
+    return html.table(state, name) + best + (html.grid(header, last) if last else "")

@@ -7,22 +7,34 @@ would change nothing.  Methods that begin with `fold` apply an event.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import NamedTuple
+
+import numpy as np
 
 from regretless._internal.arrays import Array
+from regretless._internal.plain import own
 from regretless._internal.shown import shown
-from regretless._internal.validate import checked_time, whole
+from regretless._internal.validate import checked_time, checked_why, whole
 from regretless.design import Start
 from regretless.engine.events import (
     Abandoned,
+    Approved,
     Asked,
+    Baseline,
     Extended,
     Observed,
     Outcome,
+    Reconsidered,
+    Rejected,
+    Retracted,
     Told,
+    Unobserved,
 )
+from regretless.engine.rejections import Rejections
 from regretless.errors import (
     ConfigError,
     RegretlessError,
@@ -32,12 +44,20 @@ from regretless.errors import (
 )
 from regretless.horizon import Horizon
 from regretless.results import Decision, Row, Trial, checked_decision, number_of
-from regretless.safety import CONTROL, OBJECTIVE, RESERVED
+from regretless.safety import CONTROL, OBJECTIVE, RESERVED, Mode
 from regretless.space import Scalar, Space
 
 MAX_WHOLE = 10**100  # a budget or a seed; what is larger may be more than a double holds
 
 Outcomes = Mapping[str, Outcome]
+
+
+class Correction(NamedTuple):
+    """A result that was retracted, with the keys of the two calls."""
+
+    outcomes: Outcomes
+    told_key: str | None
+    key: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,14 +70,27 @@ class Record:
     status: str = "pending"
     outcomes: Outcomes = field(default_factory=dict)  # by name; empty without a result
     time: datetime | None = None  # of the outcomes
+    key: str | None = None  # of the call that told the outcomes
+    note: str | None = None  # what was said about it last
+    corrections: tuple[Correction, ...] = ()  # the results that were retracted
 
     def again(self) -> Trial:
         """A copy of the trial with its original parameters, even if the caller changed them."""
-        return replace(self.trial, params=dict(self.params))
+        proposed = self.status == "proposed"
+        return replace(self.trial, params=own(self.params), proposed=proposed)
 
     def row(self) -> Row:
-        number, why, params = self.trial.number, self.trial.decision, dict(self.params)
-        return _row(number, self.status, params, self.outcomes, why, self.time)
+        number, why, params = self.trial.number, self.trial.decision, own(self.params)
+        row = _row(number, self.status, params, self.outcomes, why, self.time)
+        return row if self.note is None else replace(row, note=self.note)
+
+
+class Reference(NamedTuple):
+    """A setting that runs, or ran, without the trials."""
+
+    params: dict[str, Scalar]
+    x: Array
+    since: int  # the first trial that it counts for
 
 
 class Records:
@@ -67,24 +100,46 @@ class Records:
         space: the search space.
         budget: the total number of evaluations.
         policy: the name of the policy, for the decisions of adopted trials.
+        baseline: the setting that runs today, if it is known.
+        mode: whether trials are approved by a person.
     """
 
-    def __init__(self, space: Space, budget: int, policy: str) -> None:
+    def __init__(
+        self,
+        space: Space,
+        budget: int,
+        policy: str,
+        baseline: Mapping[str, Scalar] | None = None,
+        mode: Mode = "automatic",
+    ) -> None:
         self.space = space
         self.budget = budget
         self.policy = policy
+        self.mode = mode
         self.trials: list[Record] = []  # by number
         self.waiting: dict[int, Record] = {}  # the pending ones, by number
+        self.proposed: dict[int, Record] = {}  # those that wait for a verdict, by number
+        self.rejected: dict[int, Record] = {}  # those whose reason stands, by number
+        self.freed = 0  # rejected trials, which use no budget
+        self.freed_of_start = 0  # those of them that are of the initial design
         self.started = 0  # trials of the initial design
         # The parameters that the user gave, by encoded point.
         self.known: dict[bytes, dict[str, Scalar]] = {}
         self.prior: list[Row] = []  # prior data, in order
+        self.tried: set[bytes] = set()  # all points that were asked for or observed, encoded
+        self.risk = 0.0  # the sum of what the decisions were charged, see engine/loss.py
+        # Each baseline with the number of the first trial that it counts for.
+        self.baselines: list[Reference] = []
+        if baseline is not None:
+            self.baselines.append(Reference(dict(baseline), space.encode(baseline), 0))
 
     def copy(self) -> Records:
         """The same records.  A change of one does not change the other."""
         twin = copy.copy(self)  # the elements of the lists and dicts are frozen
         twin.trials, twin.waiting = self.trials.copy(), self.waiting.copy()
         twin.known, twin.prior = self.known.copy(), self.prior.copy()
+        twin.tried, twin.baselines = self.tried.copy(), self.baselines.copy()
+        twin.proposed, twin.rejected = self.proposed.copy(), self.rejected.copy()
         return twin
 
     # -- the event of each verb --------------------------------------------------------------------
@@ -99,13 +154,17 @@ class Records:
         """The event of a tell; None if the same result was told before, at any time."""
         record, told = self.find(trial), _checked_outcomes(outcomes, ConfigError)
         moment = checked_time(time)
+        _check_approved(record)
+        before = {each.told_key: each.outcomes for each in record.corrections}
+        if key is not None and before.get(key) == told:
+            return None  # a repeated call, whose result was retracted since
         if not record.outcomes:
             return Told(record.trial.number, told, moment, key)
         if record.outcomes == told:
             return None
         raise TrialError(
             f"trial {record.trial.number} was told {_sentence(record.outcomes)}, now"
-            f" {_sentence(told)}: a result can't be changed"
+            f" {_sentence(told)}: a result can't be changed; if it is wrong, retract it first"
         )
 
     def observing(
@@ -115,11 +174,16 @@ class Records:
         return Observed(self.space.validate(params), told, moment)
 
     def asking(
-        self, params: Mapping[str, Scalar], decision: Decision, fit: dict[str, object] | None = None
+        self,
+        params: Mapping[str, Scalar],
+        decision: Decision,
+        fit: dict[str, object] | None = None,
+        proposed: bool = False,
+        metric_fits: Mapping[str, dict[str, object]] | None = None,
     ) -> Asked:
         """The event of the next trial, at a point that is in the space."""
         plain = Decision(**decision.to_json())  # converts the numbers of numpy to plain ones
-        return Asked(len(self.trials), dict(params), plain, fit)
+        return Asked(len(self.trials), own(params), plain, fit, proposed, dict(metric_fits or {}))
 
     def adopting(self, params: Mapping[str, Scalar], decision: Decision | None = None) -> Asked:
         """The event of the next trial, at a point that somebody else chose."""
@@ -132,12 +196,74 @@ class Records:
         record = self.find(trial)
         if record.status == "told":
             raise TrialError(f"trial {record.trial.number} was told already: can't be abandoned")
+        if record.status == "proposed":
+            raise TrialError(f"trial {record.trial.number} is only proposed: reject it instead")
         return Abandoned(record.trial.number) if record.status == "pending" else None
+
+    def approving(self, trial: Trial | int, why: str | None = None) -> Approved | None:
+        """The event of an approval; None if the trial was approved before."""
+        record, reason = self.find(trial), None if why is None else checked_why(why)
+        self._check_mode("approve")
+        if record.status == "pending":
+            return None
+        _check_verdict(record, "approved")
+        return Approved(record.trial.number, reason)
+
+    def rejecting(self, trial: Trial | int, why: str) -> Rejected | None:
+        """The event of a rejection; None if the trial was rejected before."""
+        record, reason = self.find(trial), checked_why(why)
+        self._check_mode("reject")
+        if record.status in ("rejected", "reconsidered"):
+            return None
+        _check_verdict(record, "rejected")
+        return Rejected(record.trial.number, reason)
+
+    def reconsidering(self, trial: Trial | int, why: str | None = None) -> Reconsidered | None:
+        """The event by which a rejection's reason ends; None if it has ended before."""
+        record, reason = self.find(trial), None if why is None else checked_why(why)
+        if record.status == "reconsidered":
+            return None
+        if record.status != "rejected":
+            raise TrialError(f"trial {record.trial.number} was not rejected: it is {record.status}")
+        return Reconsidered(record.trial.number, reason)
+
+    def retracting(
+        self, trial: Trial | int, why: str | None = None, key: str | None = None
+    ) -> Retracted | None:
+        """The event by which a result is taken back; None if the trial has no result any more."""
+        record, reason = self.find(trial), None if why is None else checked_why(why)
+        if key is not None and key in (each.key for each in record.corrections):
+            return None  # a repeated call; the trial may have a new result since
+        if record.status == "told":
+            return Retracted(record.trial.number, reason, key)
+        if record.corrections:
+            return None
+        raise TrialError(
+            f"trial {record.trial.number} has no result to retract: it is {record.status}"
+        )
+
+    def unobserving(self, index: int, why: str | None = None) -> Unobserved | None:
+        """The event by which prior data are taken back; None if that happened before."""
+        number, reason = whole("index", index, least=0), None if why is None else checked_why(why)
+        if number >= len(self.prior):
+            raise UnknownTrialError(
+                f"observation {shown(index)} was never told ({len(self.prior)} were, counted from"
+                " 0)"
+            )
+        known = self.prior[number].status == "retracted"
+        return None if known else Unobserved(number, reason)
 
     def extending(self, budget: int, always: bool = False) -> Extended | None:
         """The event of an extend; None if the budget is the same and `always` is false."""
         total = self._checked_budget(budget)
         return Extended(total) if always or total != self.budget else None
+
+    def rebasing(self, params: Mapping[str, Scalar], always: bool = False) -> Baseline | None:
+        """The event of a new baseline; None if it is the present one and `always` is false."""
+        given = self.space.validate(params)
+        x, now = self.space.encode(given), self.baseline
+        same = now is not None and bool((now.x == x).all())
+        return Baseline(given) if always or not same else None
 
     # -- applying events ---------------------------------------------------------------------------
 
@@ -148,12 +274,17 @@ class Records:
             )
         reason, params = event.decision.reason, self.space.validate(event.params)
         record = Record(
-            Trial(event.number, dict(params), event.decision), params, self.space.encode(params)
+            Trial(event.number, own(params), event.decision, event.proposed),
+            params,
+            self.space.encode(params),
+            "proposed" if event.proposed else "pending",
         )
         self.trials.append(record)
-        self.waiting[event.number] = record
+        (self.proposed if event.proposed else self.waiting)[event.number] = record
         self.started += reason == "design"
-        if reason == "given":
+        self.tried.add(record.x.tobytes())
+        self.risk += event.decision.loss_risk or 0.0
+        if reason in ("given", "baseline"):
             self.known.setdefault(record.x.tobytes(), params)
 
     def fold_told(self, event: Told) -> tuple[Record, Outcomes]:
@@ -161,7 +292,9 @@ class Records:
         record, told = self.find(event.number), _checked_outcomes(event.outcomes, StorageError)
         if record.status == "told":
             raise StorageError(f"event 'told': trial {event.number} was told before")
-        self._close(replace(record, status="told", outcomes=told, time=event.time))
+        _expect("told", record, "pending", "abandoned")
+        closed = replace(record, status="told", outcomes=told, time=event.time, key=event.key)
+        self._close(closed)
         return record, told
 
     def fold_observed(self, event: Observed) -> tuple[Array, Outcomes]:
@@ -170,6 +303,7 @@ class Records:
         params = self.space.validate(event.params)
         x = self.space.encode(params)
         self.known.setdefault(x.tobytes(), params)
+        self.tried.add(x.tobytes())
         self.prior.append(_row(None, "observed", params, told, None, event.time))
         return x, told
 
@@ -177,22 +311,132 @@ class Records:
         record = self.find(event.number)
         if record.status == "told":
             raise StorageError(f"event 'abandoned': trial {event.number} was told before")
+        _expect("abandoned", record, "pending", "abandoned")
         self._close(replace(record, status="abandoned"))
+
+    def fold_approved(self, event: Approved) -> None:
+        record = self.find(event.number)
+        _expect("approved", record, "proposed")
+        del self.proposed[event.number]
+        self._wait(replace(record, status="pending", note=event.why))
+
+    def fold_rejected(self, event: Rejected) -> None:
+        record = self.find(event.number)
+        _expect("rejected", record, "proposed")
+        del self.proposed[event.number]
+        closed = replace(record, status="rejected", note=event.why)
+        self.trials[event.number] = self.rejected[event.number] = closed
+        self.freed += 1
+        self.freed_of_start += record.trial.decision.reason == "design"
+
+    def fold_reconsidered(self, event: Reconsidered) -> None:
+        record = self.find(event.number)
+        _expect("reconsidered", record, "rejected")
+        del self.rejected[event.number]
+        ended = "" if event.why is None else f" (reconsidered: {event.why})"
+        note = f"{record.note}{ended}"
+        self.trials[event.number] = replace(record, status="reconsidered", note=note)
+
+    def fold_retracted(self, event: Retracted) -> None:
+        record = self.find(event.number)
+        _expect("retracted", record, "told")
+        correction = Correction(record.outcomes, record.key, event.key)
+        self._wait(
+            replace(
+                record,
+                status="pending",
+                outcomes={},
+                time=None,
+                key=None,
+                note=_retraction(_sentence(_foremost(record.outcomes)), event.why),
+                corrections=(*record.corrections, correction),
+            )
+        )
+
+    def fold_unobserved(self, event: Unobserved) -> None:
+        prior = self.prior[event.index] if event.index < len(self.prior) else None
+        if prior is None or prior.status == "retracted":
+            raise StorageError(f"event 'unobserved': there is no observation {event.index}")
+        told = {name: Outcome(value) for name, value in prior.metrics.items()}
+        if prior.value is not None:
+            told = {OBJECTIVE: Outcome(prior.value, prior.sem, prior.count or 1.0)}
+        note = _retraction(_sentence(told), event.why)
+        gone = _row(None, "retracted", prior.params, {}, None, None)
+        self.prior[event.index] = replace(gone, note=note)
+        self.known = {}
+        for params in self._given():
+            self.known.setdefault(self.space.encode(params).tobytes(), params)
 
     def fold_extended(self, event: Extended) -> None:
         self.budget = self._checked_budget(event.budget)
+
+    def fold_based(self, event: Baseline) -> None:
+        params = self.space.validate(event.params)
+        since = len(self.trials) if self.baselines else 0
+        self.baselines.append(Reference(params, self.space.encode(params), since))
 
     # -- what is known -----------------------------------------------------------------------------
 
     @property
     def horizon(self) -> Horizon:
-        """The number of evaluations in total, and the number that was asked for."""
-        return Horizon(self.budget, len(self.trials))
+        """The number of evaluations in total, and the number that was asked for.
+
+        Rejected trials do not count.
+        """
+        return Horizon(self.budget, self.used)
+
+    @property
+    def used(self) -> int:
+        """The number of trials that use budget: all but the rejected ones."""
+        return len(self.trials) - self.freed
+
+    @property
+    def rejections(self) -> Rejections | None:
+        """The rejected points whose reasons stand; None if there are none."""
+        if not self.rejected:
+            return None
+        return Rejections(self.space, np.array([each.x for each in self.rejected.values()]))
 
     @property
     def remaining(self) -> int:
         """The number of evaluations that may still be asked for."""
         return self.horizon.remaining
+
+    @property
+    def baseline(self) -> Reference | None:
+        """The setting that runs today, if it is known."""
+        return self.baselines[-1] if self.baselines else None
+
+    @property
+    def baseline_is_new(self) -> bool:
+        """Whether there is a baseline that was neither asked for nor observed."""
+        return self.baseline is not None and self.baseline.x.tobytes() not in self.tried
+
+    def references(self) -> list[Reference]:
+        """For each trial, the baseline that it is compared to: the one at its time."""
+        out: list[Reference] = []
+        ends = [*(each.since for each in self.baselines[1:]), len(self.trials)]
+        for each, end in zip(self.baselines, ends, strict=True):
+            out += [each] * (end - len(out))
+        return out
+
+    def total_loss(self) -> tuple[Array, Array]:
+        """The total loss against the baseline, as points and weights: the sum of w_i f(x_i).
+
+        The first point is the baseline of today.  All trials count, also those without a result,
+        except for those that were rejected.
+        """
+        assert self.baseline is not None
+        weights = {self.baseline.x.tobytes(): 0.0}
+        for record, reference in zip(self.trials, self.references(), strict=True):
+            if record.status in ("rejected", "reconsidered"):  # it never ran
+                continue
+            for x, weight in ((reference.x, 1.0), (record.x, -1.0)):
+                key = x.tobytes()
+                weights[key] = weights.get(key, 0.0) + weight
+        used = {key: w for i, (key, w) in enumerate(weights.items()) if w or not i}
+        points = np.frombuffer(b"".join(used), dtype=float).reshape(len(used), self.space.dim)
+        return points, np.array(list(used.values()))
 
     def find(self, trial: Trial | int) -> Record:
         """The record of a trial, given as a `Trial` or as its number.
@@ -224,19 +468,40 @@ class Records:
         Decoded numbers may differ in their last digits.
         """
         given = self.known.get(x.tobytes())
-        return self.space.decode(x) if given is None else dict(given)
+        if given is None:
+            here = (each.params for each in self.baselines if (each.x == x).all())
+            given = next(here, None)
+        return self.space.decode(x) if given is None else own(given)
 
-    def next_of_start(self, start: Start) -> Array | None:
-        """The first point of the start that is neither asked for nor known, or None."""
+    def rest_of_start(self, start: Start, in_order: bool = True) -> list[Array]:
+        """The points of the start that are neither asked for nor known.
+
+        If not `in_order`, a point may have been asked for before an earlier one.
+        """
         taken: set[bytes] = set()
-        if self.known and not start.listed:  # all points of a list are tried
+        if not in_order or (self.known and not start.listed):  # all points of a list are tried
             taken = self.known.keys() | {record.x.tobytes() for record in self.trials}
+        if self.freed:
+            return list(self._not_rejected(start, taken))
         # Earlier points were asked for or known already.
-        left = start.points[self.started :]
-        return next((x for x in left if x.tobytes() not in taken), None)
+        left = start.points[self.started if in_order else 0 :]
+        return [x for x in left if x.tobytes() not in taken]
+
+    def _not_rejected(self, start: Start, taken: set[bytes]) -> Iterator[Array]:
+        """The same, where points near rejected ones are left out while the reasons stand."""
+        asked = Counter(r.x.tobytes() for r in self.trials if r.trial.decision.reason == "design")
+        near = np.zeros(len(start.points), dtype=bool)
+        if self.rejections is not None:
+            near = self.rejections.near(start.points)
+        for x, forbidden in zip(start.points, near, strict=True):
+            point = x.tobytes()
+            if asked[point]:  # a list may have a point twice
+                asked[point] -= 1
+            elif not forbidden and point not in taken:
+                yield np.asarray(x)
 
     def history(self) -> list[Row]:
-        prior = (replace(row, params=dict(row.params)) for row in self.prior)
+        prior = (replace(row, params=own(row.params)) for row in self.prior)
         return [*prior, *(record.row() for record in self.trials)]
 
     def hand_out_as(self, others: Records) -> None:
@@ -244,15 +509,70 @@ class Records:
         for number, other in enumerate(others.trials[: len(self.trials)]):
             mine = replace(self.trials[number], trial=other.trial)
             self.trials[number] = mine
-            if number in self.waiting:
-                self.waiting[number] = mine
+            for some in (self.waiting, self.proposed, self.rejected):
+                if number in some:
+                    some[number] = mine
 
     def _close(self, record: Record) -> None:
         self.trials[record.trial.number] = record
         self.waiting.pop(record.trial.number, None)
 
+    def _wait(self, record: Record) -> None:
+        """Make a trial pending that was not; the pending ones stay ordered by number."""
+        self.trials[record.trial.number] = self.waiting[record.trial.number] = record
+        self.waiting = dict(sorted(self.waiting.items()))
+
+    def _given(self) -> Iterator[dict[str, Scalar]]:
+        """The points that the user chose: prior data that stand, and adopted trials."""
+        yield from (row.params for row in self.prior if row.status == "observed")
+        for record in self.trials:
+            if record.trial.decision.reason == "given":
+                yield record.params
+
+    def _check_mode(self, verb: str) -> None:
+        if self.mode != "recommend":
+            raise ConfigError(f"{verb}: needs mode='recommend', and the mode is {self.mode!r}")
+
     def _checked_budget(self, budget: object) -> int:
-        return whole("budget", budget, least=max(1, len(self.trials)), most=MAX_WHOLE)
+        return whole("budget", budget, least=max(1, self.used), most=MAX_WHOLE)
+
+
+def _check_approved(record: Record) -> None:
+    """Raise TrialError for a trial that nobody has approved."""
+    number = record.trial.number
+    if record.status == "proposed":
+        raise TrialError(f"trial {number} is only proposed: approve it before it is tried and told")
+    if record.status in ("rejected", "reconsidered"):
+        raise TrialError(
+            f"trial {number} was rejected ({record.note}): if it was tried all the same, adopt its"
+            " point and tell that trial"
+        )
+
+
+def _check_verdict(record: Record, verdict: str) -> None:
+    """Raise TrialError for a trial that is not, or no longer, proposed."""
+    if record.status == "proposed":
+        return
+    number, others = record.trial.number, {"told": "told already", "pending": "approved already"}
+    was = others.get(record.status, f"{record.status} already")
+    if record.status in ("rejected", "reconsidered"):
+        was = f"rejected already ({record.note})"
+    raise TrialError(f"trial {number} was {was}: it can't be {verdict}")
+
+
+def _expect(kind: str, record: Record, *statuses: str) -> None:
+    """Raise StorageError if an event does not fit the status of its trial."""
+    if record.status not in statuses:
+        raise StorageError(f"event {kind!r}: trial {record.trial.number} is {record.status}")
+
+
+def _foremost(outcomes: Outcomes) -> Outcomes:
+    """The objective alone, or the metrics if it is not known."""
+    return {OBJECTIVE: outcomes[OBJECTIVE]} if OBJECTIVE in outcomes else outcomes
+
+
+def _retraction(told: str, why: str | None) -> str:
+    return f"its result {told} was retracted" + ("" if why is None else f": {why}")
 
 
 def _row(
@@ -277,10 +597,10 @@ def _sentence(outcomes: Outcomes) -> str:
 
 
 def _checked_outcomes(outcomes: Outcomes, error: type[RegretlessError]) -> dict[str, Outcome]:
-    """The outcomes, after a check that the one to optimise is there."""
-    if OBJECTIVE not in outcomes:
+    """The outcomes, after a check that the one to optimise or a metric is there."""
+    if OBJECTIVE not in outcomes and not any(name not in RESERVED for name in outcomes):
         names = ", ".join(map(shown, outcomes)) or "none"
-        raise error(f"outcomes: need {OBJECTIVE!r}, got {names}")
+        raise error(f"outcomes: need {OBJECTIVE!r} or a metric, got {names}")
     for name, told in outcomes.items():
         if not isinstance(told, Outcome):
             raise error(f"outcomes: need an Outcome as {shown(name)}, got {shown(told)}")

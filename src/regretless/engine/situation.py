@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from math import sqrt
@@ -15,15 +15,19 @@ from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless.defaults import Defaults
+from regretless.engine.guards import Guards
+from regretless.engine.known import Known, is_contradicted
 from regretless.horizon import Horizon
 from regretless.improvement import h
 from regretless.model import Belief, Fitted, Posterior
 from regretless.policies import (
     FEASIBLE,
     Candidates,
+    Ceiling,
     Change,
     ChangePays,
     Constraint,
+    MostLikely,
     Policy,
     PolicyInput,
     Predicted,
@@ -40,8 +44,9 @@ from regretless.search import (
     fewest_changes,
     maximise,
     same_point,
+    structured,
 )
-from regretless.space import Space
+from regretless.space import Space, has_structure
 
 STEP_LIMIT = "step limit"  # what a decision calls `max_step`
 _DRAWS = 64  # of which a random point takes the first that may be tried
@@ -54,6 +59,7 @@ class _Choice(NamedTuple):
     row: int | None  # its row in the posterior, if it is a sampled point
     merged: bool = False
     held_back: str | None = None  # the name of the constraint that ruled out a better-scored point
+    caution: str | None = None  # why the point is tried although a constraint does not allow it
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +78,9 @@ class Situation:
     # refuge, and for the incumbent if there is no refuge and no visited point keeps to them.
     constraints: tuple[Constraint, ...] = ()
     refuge: Array | None = None  # the point to try if no visited point is allowed: the baseline
+    guards: Guards = field(default_factory=Guards)  # what is known of metrics with guardrails
     fixed: Mapping[int, float] = field(default_factory=dict)  # columns with given values
+    known: Known | None = None  # the optimum or a bound, if the user knows it
     reach: Box | None = None  # where a trial may be, if steps are limited
     running: Array | None = None  # the setting that runs
     change_cost: float = 0.0  # what a change of it costs, in the user's units
@@ -103,6 +111,24 @@ class Situation:
         They are approximate (first order) where the scaling is logarithmic.
         """
         return self.posterior.omega * sigma * self.fitted.scaling.rate(mu)
+
+    @cached_property
+    def _ceiling(self) -> Ceiling | None:
+        """What the user knows about the best value; None if the results contradict it."""
+        if self.known is None or self.contradicted:
+            return None
+        return Ceiling(self._to_model(self.known.value), self.known.exact)
+
+    @cached_property
+    def contradicted(self) -> bool:
+        """Whether the results are clearly better than the optimum or the bound that was given."""
+        if self.known is None:
+            return False
+        value = self._to_model(self.known.value)
+        return is_contradicted(value, self.posterior, self.belief.data, self.defaults.known)
+
+    def _to_model(self, value: float) -> float:
+        return float(self.fitted.scaling.to_model(self.sign * value))
 
     def predict(self, x: Array) -> tuple[Array, Array]:
         """Posterior mean and sd of f at the rows of x, in the user's units.
@@ -192,10 +218,12 @@ class Situation:
             highest=highest,
             promised=self._promised(posterior) if self.waiting else -np.inf,
             choices=self.space.has_choices,
+            structure=has_structure(self.space),
             defaults=self.defaults,
             fixed=self.fixed,
             permits=permits,
             refuge=self.refuge,
+            ceiling=self._ceiling,
             change=self._change,
         )
 
@@ -222,22 +250,57 @@ class Situation:
         moved = np.vstack([draws, -draws]) * np.sqrt(np.maximum(variance, 0.0)) @ axes.T
         return float((before.predict(x)[0] + moved).max(axis=1).mean())
 
-    def decide(self, plain: Decision, first: Array | None = None) -> tuple[Array, Decision]:
+    def decide(self, plain: Decision, start: Sequence[Array] = ()) -> tuple[Array, Decision]:
         """The next point, and `plain` with its reason and its numbers.
 
         Args:
             plain: the decision without its numbers.
-            first: a point of the start, which is taken if it is allowed.
+            start: points of the start; the first one that is allowed is taken.
         """
-        held_back = None if first is None else self.objection(first)
-        if first is not None and held_back is None:
-            return first, replace(plain, **self._numbers(first))
-        choice = _Choice(*self.inputs.incumbent) if self.horizon.is_spent else self._search()
+        held_back = None
+        for first in start:
+            objection = self.objection(first)
+            if objection is None:
+                held_back = held_back or plain.held_back
+                return first, replace(plain, held_back=held_back, **self._numbers(first))
+            held_back = held_back or objection
+        choice = self._stay() if self.horizon.is_spent else self._search()
         if self.reach is not None:
             choice = self._within_reach(choice, self.reach)
-        decision = self._explain(choice.x, choice.row, plain)
-        held_back = held_back or choice.held_back
-        return choice.x, replace(decision, merged=choice.merged, held_back=held_back)
+        choice = self._admitted(choice)
+        choice = choice._replace(held_back=held_back or choice.held_back)
+        return choice.x, self._explain(choice, plain)
+
+    def _stay(self, held_back: str | None = None) -> _Choice:
+        """The incumbent; if no visited point is allowed, the refuge or the most likely point."""
+        x, row = self.inputs.incumbent
+        objection = self.objection(x)
+        if objection is None:
+            return _Choice(x, row, held_back=held_back)
+        where = f"no point is known to keep to the {objection}"
+        if self.refuge is not None:
+            caution = self.guards.never_told() or f"{where}: the baseline is tried"
+        elif self.guards.limits:
+            score = MostLikely(self.guards.limits, self.inputs.posterior)
+            begin = self._begin(score.width)
+            found = maximise(score, self._domain, begin, self.rng, self.defaults.search)
+            x, row, caution = found.x, found.row, f"{where}: the one that most likely does is tried"
+        else:
+            caution = f"{where}: the best one so far is tried"
+        if held_back is None and not self.horizon.is_spent:
+            held_back = objection
+        return _Choice(x, row, held_back=held_back, caution=caution)
+
+    def _admitted(self, choice: _Choice) -> _Choice:
+        """The choice, or the refuge if a constraint does not admit it after all."""
+        refused = self._refusal(choice.x)
+        if refused is None or self.refuge is None:
+            return choice
+        return _Choice(*self.inputs.incumbent_at(self.refuge), held_back=refused)
+
+    def _refusal(self, x: Array) -> str | None:
+        """The name of a constraint that does not admit the point x; None if all do."""
+        return next((each.name for each in self.constraints if not each.admits(x)), None)
 
     def objection(self, x: Array) -> str | None:
         """The name of a constraint that the point x does not keep to; None if it keeps to all."""
@@ -245,7 +308,7 @@ class Situation:
             return None
         slacks = _slacks(self.constraints, self.inputs.posterior, x[None, :])[:, 0]
         worst = int(np.argmin(slacks))
-        return None if slacks[worst] >= FEASIBLE else self.constraints[worst].name
+        return self._refusal(x) if slacks[worst] >= FEASIBLE else self.constraints[worst].name
 
     def _numbers(self, x: Array) -> dict[str, Any]:
         """What the constraints say about the chosen point."""
@@ -263,15 +326,17 @@ class Situation:
         x = reach.moved(choice.x[None, :])[0]
         if (x == choice.x).all():
             return choice
-        posterior = self.inputs.posterior
-        if self.objection(x) is not None:
+        posterior, caution = self.inputs.posterior, None
+        if (objection := self.objection(x)) is not None:
             rows = reach.rows(posterior.points[: self.inputs.rows])
             allowed = [row for row in rows if self.objection(posterior.points[row]) is None]
             if allowed:
                 x = posterior.points[max(allowed, key=lambda row: posterior.at_data[0][row])]
             elif self.refuge is not None:
                 x = self.refuge
-        return _Choice(x, _row(posterior, x), held_back=STEP_LIMIT)
+            if (objection := self.objection(x)) is not None:
+                caution = f"no visited point within reach is known to keep to the {objection}"
+        return _Choice(x, _row(posterior, x), held_back=STEP_LIMIT, caution=caution)
 
     def _search(self) -> _Choice:
         """The policy's point, or the incumbent if a constraint does not allow it."""
@@ -281,7 +346,7 @@ class Situation:
         if shortcut is not None:
             held_back = self.objection(shortcut)
             if held_back is not None:
-                return _Choice(*inputs.incumbent, held_back=held_back)
+                return self._stay(held_back)
             return _Choice(shortcut, _row(inputs.posterior, shortcut))
         free = self._score()
         score = free.within(*self.constraints) if self.constraints else free
@@ -291,7 +356,7 @@ class Situation:
         if self.constraints:
             held_back = self._wanted(free, begin, found.value if found.feasible else -np.inf)
         if not found.feasible:  # the else-branch of Algorithm 1; never for xi = max mu(x_i)
-            return _Choice(*inputs.incumbent, held_back=held_back)
+            return self._stay(held_back)
         row = policy.settle(inputs, found.value)
         if row is not None and all(sampled[row, j] == u for j, u in self.fixed.items()):
             objection = self.objection(sampled[row])
@@ -301,7 +366,8 @@ class Situation:
         if self.sparse_from is not None:
             found = self._sparser(score, found, self.sparse_from)
         if found.row is None and policy.merge:
-            row = same_point(score, begin, found.x, inputs.horizon.steps, self.defaults.merge)
+            rules, equal = self.defaults.merge, tuple(structured(self._domain))
+            row = same_point(score, begin, found.x, inputs.horizon.steps, rules, equal)
             if row is not None and not self._changes_more(sampled[row], found.x):
                 return _Choice(sampled[row], row, True, held_back)
         return _Choice(found.x, found.row, held_back=held_back)
@@ -338,11 +404,26 @@ class Situation:
         better = gates[best] >= FEASIBLE and not scores[best] <= value
         return self.objection(begin.predicted.x[best]) if better else None
 
-    def _explain(self, x: Array, row: int | None, plain: Decision) -> Decision:
+    def best_allowed(self, plain: Decision) -> tuple[Array, Decision] | None:
+        """The point with the best posterior mean of all that keep to the constraints, if any does.
+
+        It is for a decision that the constraints do not allow.
+        """
+        score = upper_score(self.inputs.posterior, 0.0).within(*self.constraints)
+        begin = self._begin(score.width)
+        found = maximise(score, self._domain, begin, self.rng, self.defaults.search)
+        return (
+            (found.x, self._explain(_Choice(found.x, found.row), plain)) if found.feasible else None
+        )
+
+    def _explain(self, choice: _Choice, plain: Decision) -> Decision:
+        x, row = choice.x, choice.row
         seen = self.landscape(x[None, :])
         z, posterior = float(seen.z[0]), self.inputs.posterior
         horizon = self.policy.horizon(self.inputs)
         reason = "resample" if row is not None else "exploit" if z >= 0 else "explore"
+        if choice.held_back is not None and self.refuge is not None and (x == self.refuge).all():
+            reason = "baseline"
         return replace(
             plain,
             reason="exhausted" if self.horizon.is_spent else reason,
@@ -353,14 +434,56 @@ class Situation:
             expected_loss=float(seen.evaluation_cost[0]) * horizon,
             horizon=horizon,
             evaluation_cost=float(seen.evaluation_cost[0]),
-            gate=self.policy.threshold(self.inputs),
+            gate=self._threshold(x),
+            optimum_gap=self._gap,
+            contradicted=self.contradicted or None,
             z=z,
             tried=self.belief.times_told(x),
+            merged=choice.merged,
+            held_back=choice.held_back,
+            caution=choice.caution,
             noise_sd=posterior.noise_sd * self.unit,
             fit_ok=self.fitted.ok,
             jitter=posterior.jitter,
             **self._numbers(x),
         )
+
+    @property
+    def recommended(self) -> tuple[int, bool]:
+        """The row of the best visited point at which all guardrails hold, and True.
+
+        If they are known to hold at none, it is the row of the baseline or of the point where they
+        most likely hold, and False.
+        """
+        mu, points, guards = self.posterior.at_data[0], self.posterior.points, self.guards
+        allowed = guards.allow(points)
+        if allowed.any():
+            return int(np.argmax(np.where(allowed, mu, -np.inf))), True
+        if self.refuge is not None:
+            same = np.flatnonzero((points == self.refuge).all(axis=1))
+            if len(same):
+                return int(same[0]), False
+        return int(np.argmax(guards.likely(points))), False
+
+    def _threshold(self, x: Array) -> float | None:
+        """The smallest z that the policy allows at x."""
+        sigma = self.inputs.posterior.predict(x[None, :])[1]
+        found = self.policy.thresholds(self.inputs, self.policy.omega(self.inputs) * sigma)
+        return found if found is None or isinstance(found, float) else float(found[0])
+
+    @property
+    def _gap(self) -> float | None:
+        """How far the best visited point is below what the user knows, by its mean."""
+        if self.known is None:
+            return None
+        best = float(self.user(self.posterior.at_data[0].max()))
+        return self.sign * (self.known.value - best)
+
+    def most_promising(self, x: Array) -> int:
+        """The row of x whose f is most likely to reach the ceiling."""
+        mu, sigma = self.inputs.posterior.predict(x)
+        top = 0.0 if self._ceiling is None else self._ceiling.value
+        return int(np.argmax((mu - top) / sigma))
 
     def landscape(self, x: Array) -> Landscape:
         """The numbers that the policy compares at the rows of x, in the user's units."""
@@ -368,7 +491,8 @@ class Situation:
         mu, sigma = inputs.posterior.predict(x)
         xi, s = policy.xi(inputs), policy.omega(inputs) * sigma
         z = (mu - xi) / s
-        threshold, horizon = policy.threshold(inputs), policy.horizon(inputs)
+        threshold, horizon = policy.thresholds(inputs, s), policy.horizon(inputs)
+        gain = s * h(z) if inputs.ceiling is None else np.exp(policy.improvement(inputs)(mu, s)[0])
         feasible = z >= (-np.inf if threshold is None else threshold)
         cost = s * h(-z) / horizon
         if inputs.change is not None and threshold is not None:
@@ -380,7 +504,7 @@ class Situation:
         return Landscape(
             mean=self.user(mu),
             sd=self.user_sd(mu, sigma),
-            expected_improvement=s * h(z) * unit,
+            expected_improvement=gain * unit,
             evaluation_cost=cost * unit,
             z=z,
             feasible=feasible,

@@ -27,6 +27,7 @@ class _Ending(NamedTuple):
     point: dict[str, Scalar]
     place: bytes  # the encoded point, to compare points by
     value: float | None  # perhaps infinity; None if the trial failed
+    metrics: dict[str, float] | None = None  # what else was measured
 
     @property
     def is_measured(self) -> bool:
@@ -85,7 +86,11 @@ class Endings:
         self._told_for: dict[int, _Result | None] = {}  # what was told for unmeasured trials
 
     def add(
-        self, point: Mapping[str, Scalar], value: float | None, trial: Trial | None = None
+        self,
+        point: Mapping[str, Scalar],
+        value: float | None,
+        trial: Trial | None = None,
+        metrics: Mapping[str, float] | None = None,
     ) -> None:
         """Note that a trial ended at this point.
 
@@ -95,10 +100,13 @@ class Endings:
             point: the parameters of the trial.
             value: what it returned; None or NaN if it failed.
             trial: the optimiser's trial; None for a result from before the run.
+            metrics: what else was measured, by name.  Numbers that are not finite are left out.
         """
+        finite = {name: y for name, y in (metrics or {}).items() if abs(y) <= MAX_RESULT}
         number = None if trial is None else trial.number
         place = self._optimizer.space.encode(point).tobytes()
-        self._new.append(_Ending(number, dict(point), place, _comparable(value)))
+        ending = _Ending(number, dict(point), place, _comparable(value), finite or None)
+        self._new.append(ending)
 
     @property
     def optimizer(self) -> Optimizer:
@@ -155,7 +163,7 @@ class Endings:
         optimizer = Optimizer.from_spec(before.spec(), policy=before.policy)
         for event in before.events:
             if isinstance(event, Asked):
-                optimizer.apply(replace(event, fit=None))
+                optimizer.apply(replace(event, fit=None, metric_fits={}))
             elif isinstance(event, Extended | Abandoned):
                 optimizer.apply(event)
         for ending in endings:
@@ -165,9 +173,11 @@ class Endings:
     def _tell(self, optimizer: Optimizer, ending: _Ending) -> None:
         result = self._result(ending)
         if result is not None and ending.number is not None:
-            optimizer.tell(ending.number, result.value, sem=result.sem)
+            optimizer.tell(ending.number, result.value, sem=result.sem, metrics=ending.metrics)
         elif result is not None:
-            optimizer.observe(ending.point, result.value, sem=result.sem)
+            optimizer.observe(ending.point, result.value, sem=result.sem, metrics=ending.metrics)
+        elif ending.metrics is not None and ending.number is not None:
+            optimizer.tell(ending.number, None, metrics=ending.metrics)
         elif ending.number is not None:
             optimizer.abandon(ending.number)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -23,6 +23,7 @@ from regretless.integrations._endings import Endings
 from regretless.model import Model
 from regretless.policies import Policy
 from regretless.results import Best, Decision, Trial
+from regretless.safety import Guardrail
 from regretless.space import Categorical, Float, Int, Parameter, Scalar, Space
 
 try:
@@ -57,6 +58,11 @@ class RegretlessSampler(BaseSampler):
         n0: how many trials to spread over the space first; results that are known before count
             as such.  None lets the policy choose.
         model: the model of the objective; see `regretless.Model`.
+        guardrails: limits on what the objective sets with `trial.set_constraint(name, value)`, or
+            with `trial.set_user_attr(name, value)`: for the former, `AtMost(name, 0.0)`.  A first
+            trial that keeps to them is best enqueued (`study.enqueue_trial`).
+        baseline: the parameters that run today.  They are the first trial of a study, and
+            `recommend` says what the best point brings over them.
         independent_sampler: a sampler for the first trial, and for parameters that not every trial
             has or that cannot be tuned (the log names them).  None draws them at random.
 
@@ -83,14 +89,18 @@ class RegretlessSampler(BaseSampler):
         seed: int | None = None,
         n0: int | None = None,
         model: Model | None = None,
+        guardrails: Sequence[Guardrail] | None = None,
+        baseline: dict[str, Any] | None = None,
         independent_sampler: BaseSampler | None = None,
     ) -> None:
+        self._baseline = dict(baseline or {})
         self._settings: dict[str, Any] = {
             "budget": budget,
             "policy": policy,
             "seed": _fresh_seed() if seed is None else seed,
             "n0": n0,
             "model": model,
+            "guardrails": guardrails,
         }
         # Raises ConfigError if a setting is wrong.
         probe = Optimizer(Space({"any": Float(0.0, 1.0)}), **self._settings)
@@ -121,7 +131,9 @@ class RegretlessSampler(BaseSampler):
             return {}
         with self._lock:
             self._past, trials = self._recall(study)
-            fold = self._past.fold = self._past.fold_over(search_space, self._settings)
+            fold = self._past.fold = self._past.fold_over(
+                search_space, self._settings, self._baseline
+            )
             fold.learn(trials, but=trial.number)
             asked = fold.ask(trial)
         if asked.decision.reason == "exhausted":
@@ -136,6 +148,8 @@ class RegretlessSampler(BaseSampler):
         param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
+        if trial.number == 0 and param_name in self._baseline:
+            return self._baseline[param_name]
         self._warn_once(study, param_name, param_distribution)
         return self._independent.sample_independent(study, trial, param_name, param_distribution)
 
@@ -170,7 +184,7 @@ class RegretlessSampler(BaseSampler):
                 raise DataError(
                     "recommend: no trial has finished yet, or they share no parameter to tune"
                 )
-            fold = past.fold_over(past.space, self._settings)
+            fold = past.fold_over(past.space, self._settings, self._baseline)
             fold.learn(trials)
             aside = fold.endings.measured()
         if not aside.observations:
@@ -261,27 +275,39 @@ class _Past:
             return "not every trial so far has it with this range"
         return _objection(distribution)
 
-    def fold_over(self, space: dict[str, BaseDistribution], settings: dict[str, Any]) -> _Fold:
+    def fold_over(
+        self,
+        space: dict[str, BaseDistribution],
+        settings: dict[str, Any],
+        baseline: dict[str, Any],
+    ) -> _Fold:
         """The fold over this space: a fresh one, which has seen no trial yet, if there is none."""
         if self.fold is not None and self.fold.space == space:
             return self.fold
-        return _Fold(self.direction == StudyDirection.MAXIMIZE, space, settings)
+        return _Fold(self.direction == StudyDirection.MAXIMIZE, space, settings, baseline)
 
 
 class _Fold:
     """The trials of a study, folded into an `Optimizer` over one search space."""
 
     def __init__(
-        self, maximise: bool, space: dict[str, BaseDistribution], settings: dict[str, Any]
+        self,
+        maximise: bool,
+        space: dict[str, BaseDistribution],
+        settings: dict[str, Any],
+        baseline: dict[str, Any],
     ) -> None:
         self.space = space
+        known = self._internal(baseline)
         optimizer = Optimizer(
             Space({name: _parameter(d) for name, d in space.items()}),
             direction="maximize" if maximise else "minimize",
+            baseline=known if known and known.keys() == space.keys() else None,
             **settings,
         )
         self.endings = Endings(optimizer)
         self.budget = optimizer.budget
+        self.metrics = optimizer.safety.metrics
         self.asked: dict[int, Trial] = {}  # by Optuna's number; the Trial has ours
         self.finished: set[int] = set()
 
@@ -325,7 +351,8 @@ class _Fold:
             self.optimizer.abandon(asked)
             asked = None
         if point is not None:
-            self.endings.add(point, _value(trial), asked)
+            metrics = _metrics(trial, self.metrics)
+            self.endings.add(point, _value(trial), asked, metrics)
 
     def _point(self, trial: FrozenTrial) -> dict[str, Scalar] | None:
         """Where the trial is; None if it is outside the space, or nobody can tell yet."""
@@ -401,6 +428,12 @@ def _value(trial: FrozenTrial) -> float | None:
     if trial.state not in (TrialState.COMPLETE, TrialState.PRUNED):
         return None
     return None if trial.value is None else float(trial.value)
+
+
+def _metrics(trial: FrozenTrial, names: Iterable[str]) -> dict[str, float]:
+    """What the objective has set under these names, as a constraint or as a user attribute."""
+    found = {**trial.user_attrs, **getattr(trial, "constraints", {})}  # none before Optuna 5
+    return {name: float(found[name]) for name in names if name in found}
 
 
 def _decision(trial: FrozenTrial) -> Decision | None:

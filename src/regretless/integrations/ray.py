@@ -19,6 +19,7 @@ from regretless.integrations._endings import Endings
 from regretless.model import Model
 from regretless.policies import Policy
 from regretless.results import Best, Trial
+from regretless.safety import Guardrail
 from regretless.space import Categorical, Float, Int, Parameter, Scalar, Space
 
 try:
@@ -51,6 +52,11 @@ class RegretlessSearch(Searcher):
         seed: the seed of all random numbers.
         n0: how many points to start with; see `regretless.Optimizer`.
         model: the model of the objective; see `regretless.Model`.
+        baseline: the configuration that runs today; see `regretless.Optimizer`.
+        guardrails: limits on other metrics that the trials report; see `regretless.Optimizer`.
+        loss_budget: the most that all trials may lose against the baseline; see
+            `regretless.Optimizer`.
+        confidence: the probability with which the loss budget holds.
 
     Raises:
         ConfigError: the metric is not a string, or the space has none of Tune's search spaces, a
@@ -82,6 +88,10 @@ class RegretlessSearch(Searcher):
         seed: int = 0,
         n0: int | None = None,
         model: Model | None = None,
+        baseline: Config | None = None,
+        guardrails: Sequence[Guardrail] | None = None,
+        loss_budget: float | None = None,
+        confidence: float | None = None,
     ) -> None:
         super().__init__(metric=metric, mode=mode)
         if not isinstance(metric, str | None):
@@ -90,11 +100,14 @@ class RegretlessSearch(Searcher):
         self._budget = budget  # None: as many as Tune will run
         self._first = list(points_to_evaluate or ())
         self._settings: dict[str, Any] = {"policy": policy, "seed": seed, "n0": n0, "model": model}
+        self._settings |= {"loss_budget": loss_budget, "confidence": confidence}
+        self._baseline = baseline
         self._own_space = None if space is None else _TuneSpace(space)
         self._space = self._own_space
         self._endings: Endings | None = None
         self._trials: dict[str, Trial] = {}  # those that are running, or failed and may run again
-        self._last: dict[str, float] = {}  # what the running ones have reported last
+        self._last: dict[str, Config] = {}  # what the running ones have reported last
+        self._baseline, self._guardrails = baseline, tuple(guardrails or ())
 
     # -- what Tune calls ---------------------------------------------------------------------------
 
@@ -126,7 +139,7 @@ class RegretlessSearch(Searcher):
 
     def on_trial_result(self, trial_id: str, result: Config) -> None:
         if trial_id in self._trials and self.metric in result:
-            self._last[trial_id] = result[self.metric]
+            self._last[trial_id] = result
 
     def on_trial_complete(
         self, trial_id: str, result: Config | None = None, error: bool = False
@@ -135,9 +148,11 @@ class RegretlessSearch(Searcher):
         if trial is None:
             return
         # Of a trial that is stopped while it pauses, Tune does not repeat the result here.
-        raw = None if error else (result or {}).get(self.metric, last)
+        reported = {**(last or {}), **(result or {})}
+        raw = None if error else reported.get(self.metric)
         endings, _ = self._ready()
-        endings.add(trial.params, self._number(raw, f"trial {trial_id}"), trial)
+        value = self._number(raw, f"trial {trial_id}")
+        endings.add(trial.params, value, trial, self._metrics(reported, f"trial {trial_id}"))
         if not error:  # or it may run again, by the same name: Tuner.restore(resume_errored=True)
             del self._trials[trial_id]
 
@@ -217,15 +232,24 @@ class RegretlessSearch(Searcher):
             space.space,
             budget,
             direction="maximize" if self._mode == "max" else "minimize",
+            baseline=None if self._baseline is None else space.point(self._baseline),
+            guardrails=self._guardrails or None,
             **self._settings,
         )
         return Endings(optimizer)
 
-    def _number(self, raw: Any, where: str) -> float | None:
+    def _metrics(self, reported: Config, where: str) -> dict[str, float]:
+        """What was reported of the metrics that have a guardrail."""
+        names = {guardrail.metric for guardrail in self._guardrails if guardrail.metric in reported}
+        found = {name: self._number(reported[name], where, name) for name in sorted(names)}
+        return {name: number for name, number in found.items() if number is not None}
+
+    def _number(self, raw: Any, where: str, name: str | None = None) -> float | None:
         try:
             return None if raw is None else float(raw)
         except (TypeError, ValueError):
-            raise DataError(f"{self._metric}: need a number, got {raw!r} of {where}") from None
+            named = name or self._metric
+            raise DataError(f"{named}: need a number, got {raw!r} of {where}") from None
 
 
 class _TuneSpace:

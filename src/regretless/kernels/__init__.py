@@ -5,6 +5,7 @@ from regretless.kernels.base import Features, Kernel, Pullback, positive
 from regretless.kernels.choices import Hamming
 from regretless.kernels.composite import Lifted, Product, Sum
 from regretless.kernels.radial import NAMED, SE, Matern, Radial, Rippled
+from regretless.kernels.views import Views
 
 __all__ = [
     "NAMED",
@@ -20,5 +21,6 @@ __all__ = [
     "Radial",
     "Rippled",
     "Sum",
+    "Views",
     "positive",
 ]

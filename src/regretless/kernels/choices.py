@@ -9,6 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from regretless._internal.arrays import Array
+from regretless._internal.shown import shown
 from regretless.errors import ConfigError
 from regretless.kernels.base import Features, Kernel, Pullback, positive
 
@@ -40,7 +41,7 @@ class Hamming(Kernel, json="Hamming"):
         object.__setattr__(self, "weights", positive("weights", self.weights))
         object.__setattr__(self, "columns", tuple(self.columns))
         if len(self.columns) != len(self.weights):
-            each = f"{self.weights} for {self.columns}"
+            each = f"{shown(self.weights)} for {shown(self.columns)}"
             raise ConfigError(f"weights: need one per column, got {each}")
 
     @property

@@ -76,7 +76,8 @@ class Radial(Kernel):
             object.__setattr__(self, "columns", tuple(self.columns))
             if len(self.columns) != len(self.lengthscales):
                 raise ConfigError(
-                    f"lengthscales: need one per column, got {self.lengthscales} for {self.columns}"
+                    f"lengthscales: need one per column, got {shown(self.lengthscales)} for "
+                    f"{shown(self.columns)}"
                 )
 
     @abstractmethod
@@ -117,7 +118,7 @@ class Radial(Kernel):
         mine = x if self.columns is None else x[:, list(self.columns)]
         scales, need = self.lengthscales, mine.shape[1]
         if len(scales) != need:  # numpy would broadcast a single one, with a wrong derivative
-            raise ConfigError(f"lengthscales: need one per column, {need}, got {scales}")
+            raise ConfigError(f"lengthscales: need one per column, {need}, got {shown(scales)}")
         return np.asarray(mine / np.asarray(self.lengthscales))
 
     def gram(self, x: Array, z: Array | None = None) -> Array:

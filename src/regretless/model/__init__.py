@@ -8,7 +8,8 @@ from regretless.model.hyper import Hyper
 from regretless.model.mixture import Mixture
 from regretless.model.model import Model, checked_model
 from regretless.model.periods import Control, Observation, Periods
-from regretless.model.posterior import Posterior, SamplePath, Shared
+from regretless.model.posterior import Posterior, SamplePath, Shared, moments_at
+from regretless.model.priors import priors_of
 from regretless.model.scaling import Scaling
 
 __all__ = [
@@ -30,4 +31,6 @@ __all__ = [
     "Scaling",
     "Shared",
     "checked_model",
+    "moments_at",
+    "priors_of",
 ]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -106,6 +106,9 @@ class Belief:
     posterior: Posterior | None = None
     included: int = 0  # number of observations that `posterior` includes
     surprise: float = 0.0  # sum of squared prediction errors since the fit, see `fit.refit_due`
+    # Levels that the outcome is compared with.  Before data say otherwise, it is expected to vary
+    # as much as they are away.
+    levels: tuple[float, ...] = ()
     controls: int = 0  # number of observations with a control
 
     @classmethod
@@ -174,6 +177,29 @@ class Belief:
             posterior = Mixture.of(each)
             ready = replace(self, posterior=posterior, included=at)
         return ready if ready.included == len(self.told) else ready._caught_up()
+
+    def doubting(self, sd: float) -> Posterior:
+        """The posterior if the sd of the signal, in the user's units, is at least `sd`.
+
+        The noise stays the same.  It is the posterior itself if its signal is as large already.
+        """
+        assert self.posterior is not None
+        assert self.fitted is not None
+        least = (sd / self.fitted.scaling.scale) ** 2
+        each = self.fitted.hypers
+        if all(hyper.omega2 >= least for hyper in each):
+            return self.posterior
+        wide = [max(hyper.omega2, least) for hyper in each]
+        data = self._scaled(self.fitted.scaling, len(self.told))
+        parts = tuple(
+            self.model.posterior(
+                data, replace(hyper, omega2=omega2, lam2=hyper.lam2 * hyper.omega2 / omega2)
+            )
+            for hyper, omega2 in zip(each, wide, strict=True)
+        )
+        if not isinstance(self.posterior, Mixture):
+            return parts[0]
+        return cast(Posterior, Mixture(parts, self.posterior.log_weights))
 
     def with_posterior_of(self, earlier: Belief) -> Belief:
         """This state with the posterior of an earlier one, which then need not be built again.
@@ -279,7 +305,7 @@ class Belief:
 
     def _refitted(self) -> Belief:
         periods = self._periods() if self.controls else None
-        scaling = self._scaling(periods)
+        scaling = self._scaling(periods).reaching(self.levels)
         data = self._scaled(scaling, len(self.told), periods)
         ensemble = self.model.method == "ensemble"
         noise = self._known_noise(data, scaling.scale, periods)

@@ -14,8 +14,9 @@ from math import sqrt
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
-from regretless._internal.arrays import Array
+from regretless._internal.arrays import Array, rows_among
 from regretless.kernels import Features, Pullback
 from regretless.model.data import Data
 from regretless.model.evidence import fitted_mean, log_evidence
@@ -156,9 +157,14 @@ class GP:
         kz = kx if z is None else kernel.gram(self.data.x, z)
         return np.asarray(kernel.gram(x, z) - self.factor.cross(kx, kz))
 
-    def shared(self, point: Array) -> SharedCovariance:
-        """k_n(., point), the covariance of f with f at the point, as a function."""
-        return SharedCovariance(self, point)
+    def shared(self, point: Array, weights: Array | None = None) -> SharedCovariance:
+        """k_n(., point), the covariance of f with f at the point, as a function.
+
+        With `weights`, it is the weighted sum over several points.
+        """
+        if weights is None:
+            return SharedCovariance(self, point[None, :], np.ones(1))
+        return SharedCovariance(self, point, weights, rows_among(point, self.data.x))
 
     def sample_path(self, rng: Generator, features: int = 1024, scale: float = 1.0) -> GPPath:
         """Draw f as one continuous function, by pathwise conditioning (Matheron's rule).
@@ -257,24 +263,28 @@ class GPPath:
 
 @dataclass(frozen=True, eq=False)
 class SharedCovariance:
-    """k_n(x, point) for one point, eq. kerneln: a weighted sum of k(x, .) at data and point."""
+    """The sum of w_i k_n(x, z_i), eq. kerneln: a weighted sum of k(x, .) at data and points z_i."""
 
     gp: GP
-    point: Array
+    points: Array
+    weights: Array
+    rows: NDArray[np.intp] | None = None  # the row of each point in the data, -1 for none
 
     @cached_property
     def _solved(self) -> Array:
-        """C^-1 k(data, point)."""
-        column = self.gp.hyper.kernel.gram(self.gp.data.x, self.point[None, :])
-        return self.gp.factor.solve(column[:, 0])
+        """C^-1 k(data, points) w."""
+        column = self.gp.hyper.kernel.gram(self.gp.data.x, self.points)
+        return self.gp.factor.solve(column @ self.weights)
 
     @cached_property
-    def _weights(self) -> Array:
-        return np.append(-self._solved, 1.0)
-
-    @cached_property
-    def _centres(self) -> Array:
-        return np.vstack([self.gp.data.x, self.point])
+    def _sum(self) -> tuple[Array, Array]:
+        """The centres of the kernels, and their weights.  No point of the data is there twice."""
+        x, weights = self.gp.data.x, -self._solved
+        if self.rows is None:
+            return np.vstack([x, self.points]), np.append(weights, self.weights)
+        known = self.rows >= 0
+        np.add.at(weights, self.rows[known], self.weights[known])
+        return np.vstack([x, self.points[~known]]), np.append(weights, self.weights[~known])
 
     @cached_property
     def at_data(self) -> Array:
@@ -283,16 +293,50 @@ class SharedCovariance:
 
     @cached_property
     def variance(self) -> float:
-        """k_n(point, point)."""
-        return float(self.gp.predict(self.point[None, :])[1][0] ** 2)
+        """The variance of the weighted sum; that of a single point is k_n(point, point)."""
+        if self.rows is None:
+            return float(self.gp.predict(self.points)[1][0] ** 2)
+        known = self.rows >= 0
+        total = float(self.weights[known] @ self.at_data[self.rows[known]])
+        if not known.all():
+            total += float(self.weights[~known] @ self(self.points[~known]))
+        return max(total, 0.0)
 
     def __call__(self, x: Array) -> Array:
-        return self.gp.hyper.kernel.gram(x, self._centres) @ self._weights
+        centres, weights = self._sum
+        return self.gp.hyper.kernel.gram(x, centres) @ weights
 
     def with_gradient(self, x: Array) -> tuple[Array, Pullback]:
         """The values at the rows of x, and the function a -> a dk_n/dx, row by row."""
-        k, pullback = self.gp.hyper.kernel.cross_vjp(x, self._centres)
-        return k @ self._weights, lambda a: pullback(a[:, None] * self._weights)
+        centres, weights = self._sum
+        k, pullback = self.gp.hyper.kernel.cross_vjp(x, centres)
+        return k @ weights, lambda a: pullback(a[:, None] * weights)
+
+    def blended(self, share: float, lean: float) -> Blend:
+        """share times the covariance, plus lean times the posterior mean, as one function."""
+        centres, weights = self._sum
+        weights = share * weights
+        weights[: len(self.gp.data)] += lean * self.gp.alpha
+        return Blend(self.gp, centres, weights, lean * self.gp.mean)
+
+
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """A constant plus a weighted sum of k(., z_i)."""
+
+    gp: GP
+    centres: Array
+    weights: Array
+    constant: float
+
+    def __call__(self, x: Array) -> Array:
+        return self.constant + self.gp.hyper.kernel.gram(x, self.centres) @ self.weights
+
+    def with_gradient(self, x: Array) -> tuple[Array, Pullback]:
+        """The values at the rows of x, and the function a -> a times the gradient, by row."""
+        k, pullback = self.gp.hyper.kernel.cross_vjp(x, self.centres)
+        value = self.constant + k @ self.weights
+        return value, lambda a: pullback(a[:, None] * self.weights)
 
 
 def _in_blocks(function: Callable[[Array], Array], x: Array, width: int) -> Array:

@@ -15,14 +15,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import log, sqrt
-from typing import cast
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.random import Generator
 
 from regretless._internal.arrays import Array
 from regretless.kernels import Pullback
-from regretless.model.posterior import Posterior, SamplePath, Shared
+from regretless.model.gp import SharedCovariance
+from regretless.model.posterior import Posterior, SamplePath, Shared, moments_at
 
 _TINY = 1e-14  # smallest posterior variance, in units of omega^2
 _NO_WEIGHT = 1e-7  # parts with a smaller weight are left out of gradients
@@ -161,8 +162,8 @@ class Mixture:
         mu = np.array([part.predict(x)[0] for part in self.parts])
         return np.asarray(mu - self.weights @ mu)
 
-    def shared(self, point: Array) -> MixedCovariance:
-        return MixedCovariance(self, point)
+    def shared(self, point: Array, weights: Array | None = None) -> MixedCovariance:
+        return MixedCovariance(self, point, weights)
 
     def sample_path(self, rng: Generator, features: int = 1024, scale: float = 1.0) -> SamplePath:
         """A function drawn from one of the parts, which is drawn by the weights."""
@@ -183,55 +184,109 @@ def _log_density(
 
 @dataclass(frozen=True, eq=False)
 class MixedCovariance:
-    """The covariance of f with f at one point, under a mixture; in units of its omega^2."""
+    """The covariance of f with f at one point, or with a weighted sum of f at several points.
+
+    It is that of a mixture, in units of its omega^2.
+    """
 
     mixture: Mixture
     point: Array
+    weights: Array | None = None
 
     @cached_property
     def _each(self) -> list[tuple[float, float, Posterior]]:
         """For each part: the share of its covariance, and the weight of its mean."""
         mixture = self.mixture
         covariances = mixture.weights * mixture._omega2s / mixture.omega2
-        means = mixture.weights * mixture._apart(self.point[None, :])[:, 0] / mixture.omega2
+        means = mixture.weights * self._apart / mixture.omega2
         return list(zip(covariances.tolist(), means.tolist(), mixture.parts, strict=True))
 
     @cached_property
-    def _shared(self) -> list[Shared]:
-        return [part.shared(self.point) for part in self.mixture.parts]
+    def _apart(self) -> Array:
+        """For each part, how far its mean of the sum is from that of the mixture."""
+        if self.weights is None:
+            return self.mixture._apart(self.point[None, :])[:, 0]
+        parts = self.mixture.parts
+        means = np.array([moments_at(part, self.point)[0] @ self.weights for part in parts])
+        return np.asarray(means - self.mixture.weights @ means)
+
+    @cached_property
+    def of_parts(self) -> list[Shared]:
+        """The covariance under each part of the mixture."""
+        return [part.shared(self.point, self.weights) for part in self.mixture.parts]
 
     @cached_property
     def at_data(self) -> Array:
         # The means' weights sum to 0, so the mixture's own mean need not be subtracted.
         total = np.zeros(len(self.mixture.points))
-        for (share, lean, part), shared in zip(self._each, self._shared, strict=True):
+        for (share, lean, part), shared in zip(self._each, self.of_parts, strict=True):
             total += share * shared.at_data + lean * part.at_data[0]
         return total
 
     @cached_property
     def variance(self) -> float:
-        return float(self.mixture.predict(self.point[None, :])[1][0] ** 2)
+        if self.weights is None:
+            return float(self.mixture.predict(self.point[None, :])[1][0] ** 2)
+        mixture, own = self.mixture, np.array([shared.variance for shared in self.of_parts])
+        total = mixture.weights @ (mixture._omega2s * own + self._apart**2)
+        return float(total) / mixture.omega2
+
+    @cached_property
+    def _terms(self) -> list[_Term]:
+        """Functions whose sum is the covariance: of each part, its covariance and its mean."""
+        return [
+            shared.blended(share, lean)
+            if isinstance(shared, SharedCovariance)
+            else _Apart(share, lean, part, shared)
+            for (share, lean, part), shared in zip(self._each, self.of_parts, strict=True)
+            if abs(share) + abs(lean) > _NO_WEIGHT
+        ]
 
     def __call__(self, x: Array) -> Array:
         total = np.zeros(len(x))
-        for (share, lean, part), shared in zip(self._each, self._shared, strict=True):
-            total += share * shared(x) + lean * part.predict(x)[0]
+        for term in self._terms:
+            total += term(x)
         return total
 
     def with_gradient(self, x: Array) -> tuple[Array, Pullback]:
-        total = np.zeros(len(x))
-        pulls: list[tuple[float, float, Pullback, Callable[[Array, Array], Array]]] = []
-        for (share, lean, part), shared in zip(self._each, self._shared, strict=True):
-            covariance, pull = shared.with_gradient(x)
-            mu, _, gradient = part.predict_vjp(x)
-            total += share * covariance + lean * mu
-            pulls.append((share, lean, pull, gradient))
+        total, pulls = np.zeros(len(x)), []
+        for term in self._terms:
+            value, pull = term.with_gradient(x)
+            total += value
+            pulls.append(pull)
 
         def pullback(a: Array) -> Array:
-            none = np.zeros_like(a)
             slope = np.zeros_like(x)
-            for share, lean, pull, gradient in pulls:
-                slope += pull(share * a) + gradient(lean * a, none)
+            for pull in pulls:
+                slope += pull(a)
             return slope
 
         return total, pullback
+
+
+class _Term(Protocol):
+    def __call__(self, x: Array) -> Array: ...
+
+    def with_gradient(self, x: Array) -> tuple[Array, Pullback]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class _Apart:
+    """share times a covariance plus lean times a mean, for a posterior of the user's own."""
+
+    share: float
+    lean: float
+    part: Posterior
+    shared: Shared
+
+    def __call__(self, x: Array) -> Array:
+        return self.share * self.shared(x) + self.lean * self.part.predict(x)[0]
+
+    def with_gradient(self, x: Array) -> tuple[Array, Pullback]:
+        covariance, pull = self.shared.with_gradient(x)
+        mu, _, gradient = self.part.predict_vjp(x)
+
+        def pullback(a: Array) -> Array:
+            return pull(self.share * a) + gradient(self.lean * a, np.zeros_like(a))
+
+        return self.share * covariance + self.lean * mu, pullback

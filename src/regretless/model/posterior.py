@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 
 from numpy.random import Generator
 
-from regretless._internal.arrays import Array
+from regretless._internal.arrays import Array, rows_among
 from regretless.kernels import Pullback
 
 
@@ -40,7 +40,10 @@ class SamplePath(Protocol):
 
 
 class Shared(Protocol):
-    """The posterior covariance of f with f at one point, in units of omega^2."""
+    """The posterior covariance of f with f at one point, or with a sum of w_i f(x_i).
+
+    It is in units of omega^2.
+    """
 
     @property
     def at_data(self) -> Array:
@@ -48,13 +51,23 @@ class Shared(Protocol):
 
     @property
     def variance(self) -> float:
-        """The variance of f at the point itself."""
+        """The variance of f at the point, or of the sum."""
 
     def __call__(self, x: Array) -> Array:
         """The covariances at the rows of x."""
 
     def with_gradient(self, x: Array) -> tuple[Array, Pullback]:
         """The covariances at the rows of x, and a function: a -> a times the gradient, by row."""
+
+
+def moments_at(posterior: Posterior, x: Array) -> tuple[Array, Array]:
+    """mu and sigma at the rows of x, which costs little where they are points of the data."""
+    rows = rows_among(x, posterior.points)
+    mu, sigma = (each[rows] for each in posterior.at_data)
+    new = rows < 0
+    if new.any():
+        mu[new], sigma[new] = posterior.predict(x[new])
+    return mu, sigma
 
 
 @runtime_checkable
@@ -118,8 +131,13 @@ class Posterior(Protocol):
     def covariance(self, x: Array, z: Array | None = None) -> Array:
         """The joint covariance of f at the rows of x (and z), in units of omega^2, eq. kerneln."""
 
-    def shared(self, point: Array) -> Shared:
-        """The covariance of f with f at one point, as a function."""
+    def shared(self, point: Array, weights: Array | None = None) -> Shared:
+        """The covariance of f with f at one point, as a function.
+
+        Args:
+            point: the point, of shape (d,); with `weights`, several distinct points (q, d).
+            weights: a weight for each point: the covariance is that with the weighted sum of f.
+        """
 
     def sample_path(self, rng: Generator, features: int = 1024, scale: float = 1.0) -> SamplePath:
         """Draw a function from the posterior, with its sd multiplied by `scale`.

@@ -10,7 +10,7 @@ changed, because the height of a good point matters.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isfinite, log
 from typing import Any
@@ -92,9 +92,19 @@ class Scaling:
         knee = {name: float(data[name]) for name in ("knee", "width")} if "knee" in data else {}
         return cls(float(data["shift"]), float(data["scale"]), **knee)
 
+    def reaching(self, levels: Sequence[float]) -> Scaling:
+        """The scaling in which none of these levels is further than one unit from the centre."""
+        away = [abs(float(self.bend(level)) - self.shift) for level in levels]
+        return replace(self, scale=max(self.scale, *away)) if away else self
+
     def to_json(self) -> dict[str, float]:
         """The numbers as JSON.  Infinite ones are left out, because JSON has no infinity."""
         return {name: value for name, value in vars(self).items() if isfinite(value)}
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether no outcome is replaced by its logarithm."""
+        return not isfinite(self.knee)
 
     def bend(self, y: npt.ArrayLike) -> Array:
         """The outcomes, with those below the knee replaced by their logarithm."""

@@ -1,8 +1,16 @@
 """Policies (acquisition functions): rules that choose the next point to try."""
 
-from regretless.policies.base import Change, Incumbent, Policy, PolicyInput, incumbent_value
+from regretless.policies.base import (
+    Ceiling,
+    Change,
+    Incumbent,
+    Policy,
+    PolicyInput,
+    incumbent_value,
+)
 from regretless.policies.ei import AEI, EI, EIC, EINguyen
 from regretless.policies.ids import IDS
+from regretless.policies.limits import Limit, MostLikely, Unknown, log_cdf
 from regretless.policies.scores import (
     FEASIBLE,
     STEEP,
@@ -33,6 +41,7 @@ __all__ = [
     "POLICIES",
     "STEEP",
     "Candidates",
+    "Ceiling",
     "Change",
     "ChangePays",
     "Constraint",
@@ -40,6 +49,8 @@ __all__ = [
     "ExploreThenCommit",
     "Gate",
     "Incumbent",
+    "Limit",
+    "MostLikely",
     "PathScore",
     "Policy",
     "PolicyInput",
@@ -48,7 +59,9 @@ __all__ = [
     "Random",
     "Rows",
     "Score",
+    "Unknown",
     "incumbent_value",
+    "log_cdf",
     "make_policy",
     "stored_policy",
     "upper_score",

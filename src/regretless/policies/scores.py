@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
-from regretless.improvement import log_h_and_slope
+from regretless.improvement import gate_below, log_h_and_slope
 from regretless.model import Posterior, SamplePath, Shared
 
 STEEP = 100.0  # penalty of an infeasible point, for each unit of slack that it lacks
@@ -132,6 +132,10 @@ class Constraint(ABC):
         """Both at once, for a constraint whose two answers have work in common."""
         return self.slack(at), self.slopes(at)
 
+    def admits(self, x: Array) -> bool:
+        """A last check of the chosen point x, where the slack is only an approximation."""
+        return True
+
     def numbers(self, x: Array) -> dict[str, Any]:
         """Attributes of a `Decision` that say how the chosen point x keeps to the constraint."""
         return {}
@@ -164,6 +168,47 @@ class Gate(Constraint):
 
     def slopes(self, at: Predicted) -> tuple[Array | float, Array | float, Array | None]:
         return 1.0, -self.threshold, None
+
+
+@dataclass(frozen=True, eq=False)
+class CappedGate(Constraint):
+    """EIC's gate if f can't exceed `top`: E[(min(f, top) - xi)^+] >= E[(xi - f)^+] / horizon.
+
+    It is `Gate` with a threshold that depends on the room between xi and `top`, see
+    `improvement.gate_below`.  It excludes the incumbent itself if there is hardly any room.
+
+    Args:
+        xi: the incumbent value, below `top`.
+        top: the value that f can't exceed.
+        horizon: the number of evaluations in which the gain has to make up for the loss.
+        unit: omega.
+
+    Example:
+        >>> import numpy as np
+        >>> at = Predicted(x=np.zeros((2, 1)), mu=np.array([0.5, 0.5]), sigma=np.array([1.0, 2.0]))
+        >>> far, near = CappedGate(1.0, 9.0, 10.0, 1.0), CappedGate(1.0, 1.01, 10.0, 1.0)
+        >>> (far.slack(at) >= 0).tolist(), (near.slack(at) >= 0).tolist()
+        ([True, True], [False, False])
+    """
+
+    xi: float
+    top: float
+    horizon: float
+    unit: float
+
+    def slack(self, at: Predicted) -> Array:
+        threshold, _ = self._threshold(at)
+        return np.asarray((at.mu - self.xi) / self.unit - threshold * at.sigma)
+
+    def slopes(self, at: Predicted) -> tuple[Array | float, Array | float, Array | None]:
+        threshold, slope = self._threshold(at)
+        return 1.0, slope * self._room(at) - threshold, None
+
+    def _room(self, at: Predicted) -> Array:
+        return np.asarray((self.top - self.xi) / (self.unit * at.sigma))
+
+    def _threshold(self, at: Predicted) -> tuple[Array, Array]:
+        return gate_below(self.horizon, self._room(at))
 
 
 @dataclass(frozen=True, eq=False)
@@ -505,6 +550,22 @@ def log_ei(mu: Array, s: Array, xi: float) -> tuple[Array, Array, Array]:
     z = (mu - xi) / s
     value, slope = log_h_and_slope(z)
     return np.log(s) + value, slope / s, (1.0 - z * slope) / s
+
+
+def log_ei_below(mu: Array, s: Array, xi: float, top: float) -> tuple[Array, Array, Array]:
+    """log E[(min(f, top) - xi)^+] for f ~ N(mu, s^2) and xi < top, and its slopes in mu and s.
+
+    With z = (mu - xi)/s and u = (mu - top)/s, the expectation is s (h(z) - h(u)): what f exceeds
+    xi by, less what it exceeds `top` by.  Its slopes are Phi(z) - Phi(u) in mu and
+    phi(z) - phi(u) in s.
+    """
+    z, u = (mu - xi) / s, (mu - top) / s
+    high, p = log_h_and_slope(z)
+    low, q = log_h_and_slope(u)
+    share = np.exp(low - high)
+    kept = -np.expm1(low - high)
+    value = np.log(s) + high + np.log(kept)
+    return value, (p - share * q) / (s * kept), (1.0 - z * p - share * (1.0 - u * q)) / (s * kept)
 
 
 def upper_score(posterior: Posterior, width: float) -> Score:

@@ -4,7 +4,7 @@ from regretless.search.best_point import maximise
 from regretless.search.box import Box
 from regretless.search.merge import same_point
 from regretless.search.pool import Found, candidates
-from regretless.search.slice import Domain, Slice
+from regretless.search.slice import Domain, Slice, structured
 from regretless.search.sparse import fewest_changes
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "fewest_changes",
     "maximise",
     "same_point",
+    "structured",
 ]

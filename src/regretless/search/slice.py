@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from regretless._internal.arrays import Array
 from regretless.policies import Rows
 from regretless.search.box import Box
-from regretless.space import Space, product
+from regretless.space import Space, Structured, product
 
 
 class Slice:
@@ -38,10 +38,9 @@ class Slice:
     @cached_property
     def size(self) -> int | None:
         """The number of points in the slice; None if a free column is continuous."""
-        if self.continuous.any():
-            return None
         columns = zip(self._space.columns, self._free, strict=True)
-        return math.prod(p.scale.count or 1 for p, free in columns if free)
+        counts = [p.scale.count for p, free in columns if free]
+        return None if None in counts else math.prod(count or 1 for count in counts)
 
     def grid(self) -> Array:
         """All points of the slice, if no free column is continuous."""
@@ -82,6 +81,14 @@ class Slice:
 
 
 Domain: TypeAlias = Space | Slice | Box
+
+
+def structured(domain: Domain) -> dict[int, Structured]:
+    """The structured parameters that a search may move, by their columns."""
+    space = domain if isinstance(domain, Space) else domain._space
+    columns = enumerate(space.columns)
+    found = {j: p for j, p in columns if isinstance(p, Structured)}
+    return {j: p for j, p in found.items() if domain.discrete[j]}
 
 
 def rows_in(domain: Domain, points: Array) -> Rows:

@@ -16,7 +16,17 @@ from regretless.results import Decision, Row, Trial
 from regretless.service import schema
 from regretless.service.open_studies import OpenStudies, OpenStudy
 from regretless.service.problems import Json
-from regretless.service.schema import After, AfterTrial, Key, Limit, Name, Number, ProblemOut
+from regretless.service.schema import (
+    After,
+    AfterTrial,
+    Archived,
+    Index,
+    Key,
+    Limit,
+    Name,
+    Number,
+    ProblemOut,
+)
 from regretless.space import Space
 from regretless.studies import Snapshot, Study, known_before, observe_nth
 
@@ -48,9 +58,9 @@ This = Annotated[OpenStudy, Depends(_study)]
 
 
 @router.get("")
-async def list_studies(studies: All) -> list[schema.Summary]:
-    """Every study of the storage, by name."""
-    return await studies.summaries()
+async def list_studies(studies: All, archived: Archived = False) -> list[schema.Summary]:
+    """Every study of the storage, by name; the archived ones only if they are asked for."""
+    return await studies.summaries(archived)
 
 
 @router.post("", status_code=HTTPStatus.CREATED)
@@ -145,6 +155,16 @@ async def observe(this: This, known: schema.Observation, key: Key = None) -> Res
     return Response(status_code=NO_CONTENT)
 
 
+@router.post("/{name}/baseline", status_code=NO_CONTENT)
+async def set_baseline(this: This, now: schema.BaselineIn, key: Key = None) -> None:
+    """Declare the setting that runs today, or change it.
+
+    A request that is repeated with the same Idempotency-Key changes nothing, even if the baseline
+    was changed in between.
+    """
+    await this.do(this.study.set_baseline, now.params, key=key)
+
+
 @router.post("/{name}/extend", status_code=NO_CONTENT)
 async def extend(this: This, extension: schema.Extension, key: Key = None) -> None:
     """Set a new total budget.
@@ -153,6 +173,75 @@ async def extend(this: This, extension: schema.Extension, key: Key = None) -> No
     was changed in between.
     """
     await this.do(this.study.extend, extension.budget, key=key)
+
+
+@router.post("/{name}/trials/{number}/approve", status_code=NO_CONTENT)
+async def approve(
+    this: This, number: Number, verdict: schema.Said | None = None, key: Key = None
+) -> None:
+    """Allow a proposed trial to be tried.  The same verdict again changes nothing.
+
+    If another verdict came first, the answer is an error (409).
+    """
+    said = verdict or schema.Said()
+    await this.do(this.study.approve, _named(number, said.params), said.why, key=key)
+
+
+@router.post("/{name}/trials/{number}/reject", status_code=NO_CONTENT)
+async def reject(this: This, number: Number, verdict: schema.Rejection, key: Key = None) -> None:
+    """Refuse a proposed trial.  While the reason stands, neither it nor a near point is proposed.
+
+    It uses no budget.  If another verdict came first, the answer is an error (409).
+    """
+    await this.do(this.study.reject, _named(number, verdict.params), verdict.why, key=key)
+
+
+@router.post("/{name}/trials/{number}/reconsider", status_code=NO_CONTENT)
+async def reconsider(
+    this: This, number: Number, verdict: schema.Said | None = None, key: Key = None
+) -> None:
+    """End the reason for which a trial was rejected."""
+    said = verdict or schema.Said()
+    await this.do(this.study.reconsider, _named(number, said.params), said.why, key=key)
+
+
+@router.post("/{name}/trials/{number}/retract", status_code=NO_CONTENT)
+async def retract(
+    this: This, number: Number, correction: schema.Said | None = None, key: Key = None
+) -> None:
+    """Take a wrong result back.  The trial is pending again, and may be told anew.
+
+    A request that is repeated with the same Idempotency-Key does not take back a newer result.
+    """
+    said = correction or schema.Said()
+    await this.do(this.study.retract, _named(number, said.params), said.why, key=key)
+
+
+@router.post("/{name}/observations/{index}/retract", status_code=NO_CONTENT)
+async def retract_observation(
+    this: This, index: Index, correction: schema.Reason | None = None
+) -> None:
+    """Take a wrong result back that was known before.  `index` counts them from 0."""
+    why = None if correction is None else correction.why
+    await this.do(this.study.retract_observation, index, why)
+
+
+@router.post("/{name}/archive", status_code=NO_CONTENT)
+async def archive(this: This) -> None:
+    """End a study for now: the list leaves it out, and there are no new trials."""
+    await this.do(this.study.archive)
+
+
+@router.post("/{name}/unarchive", status_code=NO_CONTENT)
+async def unarchive(this: This) -> None:
+    """Go on with an archived study."""
+    await this.do(this.study.unarchive)
+
+
+@router.post("/{name}/rename", status_code=NO_CONTENT)
+async def rename(name: Name, studies: All, wish: schema.NewNameOf) -> None:
+    """Give a study a new name.  Requests with the old one get an error (404) with the new one."""
+    await studies.rename(name, wish.name)
 
 
 @router.get("/{name}/best")
@@ -173,7 +262,7 @@ async def observations(this: This, after: After = 0, limit: Limit = 100) -> list
     return await this.do(_rows, this.study, lambda row: row.number is None, after, limit)
 
 
-@router.get("/{name}/events")
+@router.get("/{name}/events", response_model_exclude_unset=True)
 async def events(this: This, after: After = 0, limit: Limit = 100) -> list[schema.EventOut]:
     """The events of a study, in order; for the next page, `after` is the `seq` of the last one."""
     found = await this.do(this.study.events, after, limit)

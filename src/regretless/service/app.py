@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import regretless
-from regretless._internal.validate import whole
+from regretless._internal.shown import shown
+from regretless._internal.validate import is_number, whole
 from regretless.errors import ConfigError, CorruptJournalError, MissingExtraError
 
 try:
@@ -34,6 +35,7 @@ try:
     from regretless.service.guard import Guard
     from regretless.service.metrics import Measured, Metrics
     from regretless.service.open_studies import OpenStudies
+    from regretless.service.rate import CHANGES_PER_SECOND, Rate
 except ModuleNotFoundError as error:
     if (error.name or "").startswith("regretless"):
         raise
@@ -48,13 +50,18 @@ GRACE_SECONDS = 10  # for requests under way when the service is stopped
 SPARED_LOGGERS = (
     "uvicorn.error",
     "asyncio",
+    "regretless.service.auth",
     "regretless.service.connections",
     "regretless.service.open_studies",
 )
 
 
 def create_app(
-    storage: str | Path, *, tokens: Tokens | None = None, host: str = "127.0.0.1"
+    storage: str | Path,
+    *,
+    tokens: Tokens | None = None,
+    host: str = "127.0.0.1",
+    changes_per_second: float = CHANGES_PER_SECOND,
 ) -> FastAPI:
     """The service as an ASGI application, for uvicorn or another server.
 
@@ -64,17 +71,22 @@ def create_app(
             service may do everything.
         host: a host name under which the service answers if there are no tokens, besides
             `localhost` and plain addresses.
+        changes_per_second: how many changes one token, or one address where there are no tokens,
+            may make in a second on average; 0 for no limit.
 
     Returns:
         The application.  It closes the storage when the server stops it.
 
     Raises:
+        ConfigError: `changes_per_second` is negative or not finite.
         StorageError: the storage cannot be opened.
         MissingExtraError: FastAPI or uvicorn is not installed (when the module is imported).
 
     Example:
         app = create_app("tuning.sqlite")  # then: uvicorn --host 127.0.0.1 module:app
     """
+    if not (is_number(changes_per_second) and changes_per_second >= 0):
+        raise ConfigError(f"changes_per_second: need at least 0, got {shown(changes_per_second)}")
     journal = Journal.open(storage)
 
     @asynccontextmanager
@@ -101,7 +113,8 @@ def create_app(
     app.add_route("/metrics", metrics.page, include_in_schema=False)
     _add_pages(app)
     _describe_tokens(app)
-    app.add_middleware(Guard, tokens=tokens or Tokens(), host=host)
+    rate = Rate(float(changes_per_second))
+    app.add_middleware(Guard, tokens=tokens or Tokens(), host=host, rate=rate)
     app.add_middleware(Measured, metrics=metrics)  # the last one is the outermost
     return app
 
@@ -113,6 +126,7 @@ def serve(
     tokens: Tokens,
     insecure: bool,
     peer_connections: int = MOST_OF_ONE,
+    changes_per_second: float = CHANGES_PER_SECOND,
 ) -> None:
     """Run the service until Ctrl-C or SIGTERM.
 
@@ -123,10 +137,12 @@ def serve(
         tokens: who may read and who may write.
         insecure: whether to serve without tokens, although other machines can reach `host`.
         peer_connections: how many connections one address may have at a time.
+        changes_per_second: see `create_app`.
 
     Raises:
         ConfigError: other machines can reach `host`, and there are neither tokens nor `insecure`;
-            or the address is taken or does not exist; or `peer_connections` is less than 1.
+            or the address is taken or does not exist; or `peer_connections` is less than 1, or
+            `changes_per_second` less than 0.
         StorageError: the storage cannot be opened.
     """
     whole("peer_connections", peer_connections, least=1)
@@ -136,7 +152,7 @@ def serve(
             " give --token-file, or say --insecure"
         )
     with _bound(host, port) as listening:
-        app = create_app(storage, tokens=tokens, host=host)
+        app = create_app(storage, tokens=tokens, host=host, changes_per_second=changes_per_second)
         crowd = Crowd(most_connections(), peer_connections)
         config = uvicorn.Config(
             app,

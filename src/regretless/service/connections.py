@@ -14,10 +14,11 @@ import logging
 import socket
 import time
 from collections import Counter
-from ipaddress import IPv6Address, ip_address, ip_network
 from typing import ClassVar
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from regretless.service.rate import network
 
 HEADER_SECONDS = 10.0  # from the connection, or from the last answer, to the end of a header
 UNREAD_SECONDS = 60.0  # for an answer that the client does not read
@@ -92,7 +93,7 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.peer = _network(self.client[0]) if self.client else ""
+        self.peer = network(self.client[0]) if self.client else ""
         self._admitted = self.crowd.admit(self)
         if self._admitted:
             self._look()
@@ -211,16 +212,3 @@ def most_connections() -> int:
     if soft == resource.RLIM_INFINITY:
         return MOST
     return max(LEAST, min(MOST, soft - RESERVED_FILES))
-
-
-def _network(address: str) -> str:
-    """The address, or the network of an IPv6 address: a client may have all of those."""
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(parsed, IPv6Address):
-        parsed = parsed.ipv4_mapped or parsed
-    if isinstance(parsed, IPv6Address):
-        return str(ip_network((parsed.packed, 64), strict=False))
-    return str(parsed)

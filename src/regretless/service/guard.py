@@ -15,13 +15,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from http import HTTPStatus
+from math import ceil
 from urllib.parse import SplitResult, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regretless.service.auth import WRITE, Tokens, is_address
+from regretless.service.auth import WRITE, Bearer, Tokens, is_address
 from regretless.service.problems import HEADERS, Problem
+from regretless.service.rate import Rate, network
+from regretless.studies import acting_as
 
 MAX_BODY = 2**20  # bytes
 BODY_SECONDS = 20.0  # in which the whole body must have arrived
@@ -38,13 +41,14 @@ class Refused(Exception):
 
 
 class Guard:
-    """ASGI middleware that checks every request: host, origin, token, content type and size.
+    """ASGI middleware that checks every request: host, origin, token, rate, content type and size.
 
-    It adds the security headers to every answer.
+    It adds the security headers to every answer.  What a request writes to the journal has the name
+    of its token.
     """
 
-    def __init__(self, app: ASGIApp, tokens: Tokens, host: str) -> None:
-        self._app, self._tokens, self._host = app, tokens, host.lower()
+    def __init__(self, app: ASGIApp, tokens: Tokens, host: str, rate: Rate) -> None:
+        self._app, self._tokens, self._host, self._rate = app, tokens, host.lower(), rate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -57,23 +61,27 @@ class Guard:
             await send(message)
 
         try:
-            self._check(scope)
+            name = self._check(scope)
             if scope["method"] not in SAFE:
                 receive = _replay(await _body(receive))
         except Refused as refused:
             await refused.problem(scope, receive, answer)
         else:
-            await self._app(scope, receive, answer)
+            with acting_as(name):
+                await self._app(scope, receive, answer)
 
-    def _check(self, scope: Scope) -> None:
+    def _check(self, scope: Scope) -> str | None:
+        """Raise Refused, or return the name of the request's token; None if it has none."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
+        bearer = None
         if not self._tokens:
             self._check_host(host)
         elif not _is_open(scope["path"]):
-            self._check_token(headers.get("authorization", ""), scope["method"])
+            bearer = self._check_token(headers.get("authorization", ""), scope)
         if scope["method"] in SAFE:
-            return
+            return None
+        self._check_rate(bearer.who if bearer else network((scope.get("client") or ("",))[0]))
         if (origin := headers.get("origin")) is not None and _split(origin).netloc != host:
             raise Refused(HTTPStatus.FORBIDDEN, f"origin: another site's page, {origin[:100]!r}")
         if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
@@ -85,6 +93,15 @@ class Guard:
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length[:20]) > MAX_BODY:
             raise _too_large()
+        return bearer.name if bearer else None
+
+    def _check_rate(self, who: str | bytes) -> None:
+        if seconds := self._rate.wait(who):
+            raise Refused(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                f"more than {self._rate.per_second:g} changes a second",
+                {"Retry-After": str(ceil(seconds))},
+            )
 
     def _check_host(self, host: str) -> None:
         name = _split(f"//{host}").hostname or ""
@@ -94,21 +111,28 @@ class Guard:
                 f"Host: without tokens need localhost or an address, got {host[:100]!r}",
             )
 
-    def _check_token(self, authorization: str, method: str) -> None:
-        right = self._tokens.right(authorization)
-        if right is None:
+    def _check_token(self, authorization: str, scope: Scope) -> Bearer:
+        bearer = self._tokens.bearer(authorization)
+        if bearer is None:
             what = "unknown" if authorization else "missing"
             raise Refused(
                 HTTPStatus.UNAUTHORIZED,
                 f"the token is {what}: send 'Authorization: Bearer TOKEN'",
                 {"WWW-Authenticate": "Bearer"},
             )
-        if right != WRITE and method not in SAFE:
+        if bearer.right != WRITE and scope["method"] not in SAFE:
             raise Refused(HTTPStatus.FORBIDDEN, "the token is read-only")
+        if bearer.study is not None and not _is_of(bearer.study, scope["path"]):
+            raise Refused(HTTPStatus.FORBIDDEN, "the link shows one study and nothing else")
+        return bearer
 
 
 def _is_open(path: str) -> bool:
     return path in OPEN or path.startswith("/static/")
+
+
+def _is_of(study: str, path: str) -> bool:
+    return f"{path}/".startswith(f"/api/studies/{study}/")
 
 
 def _split(url: str) -> SplitResult:

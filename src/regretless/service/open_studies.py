@@ -29,7 +29,7 @@ from regretless.results import Trial
 from regretless.service.problems import BUG
 from regretless.service.schema import Summary
 from regretless.studies.journal import Journal, StudyInfo
-from regretless.studies.study import Snapshot, Study
+from regretless.studies.study import Snapshot, Study, rename_study
 
 # The journal has 15 connections; an ask on PostgreSQL holds one while it computes.
 VERBS, ASKS, READS, OPENS = 8, 2, 2, 1
@@ -165,16 +165,25 @@ class OpenStudies:
             raise failed
         return failed is None
 
+    async def rename(self, old: str, new: str) -> None:
+        """Give the study a new name; requests under way with the old one get an error."""
+        await self.do(rename_study, self.journal, old, new)
+        self.forget(old)
+        self.forget(new)
+
     def forget(self, name: str) -> None:
         """Open the study again when it is used next."""
         self._open.pop(name, None)
 
-    async def summaries(self) -> list[Summary]:
-        """One line about each study, by name."""
+    async def summaries(self, archived: bool = False) -> list[Summary]:
+        """One line about each study, by name; the archived ones only if they are asked for."""
         async with self._listing:
             infos = await self._threads.run(self._threads.reads, self.journal.studies)
-            lines = {info.name: await self._summary(info) for info in infos}
-            self._summaries = lines
+            wanted = [info for info in infos if archived or not info.archived]
+            lines = {info.name: await self._summary(info) for info in wanted}
+            names = {info.name for info in infos}
+            known = {name: line for name, line in self._summaries.items() if name in names}
+            self._summaries = known | lines
             return list(lines.values())
 
     async def _summary(self, info: StudyInfo) -> Summary:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +20,7 @@ from regretless._internal.plain import json_number, json_numbers
 from regretless._internal.validate import MAX_SAFE
 from regretless.engine import Optimizer, Situation
 from regretless.ledger import Ledger
-from regretless.results import Best, Row
+from regretless.results import Best, Row, Trial
 from regretless.space import Parameter, Scalar
 from regretless.studies import Snapshot, counts
 
@@ -57,36 +57,53 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
         "time": snapshot.time.isoformat(),
         "direction": optimizer.direction,
         "policy": optimizer.policy.name,
+        "mode": optimizer.safety.mode,
+        "archived": snapshot.archived,
         "space": optimizer.space.to_json(),
         "counts": counts(optimizer),
+        "known": _known(optimizer),
         "best": view and _best(view.best),
         "noise_sd": view and view.noise_sd,
         "periods": view and view.periods,
         "worth_exploring": view and view.worth_exploring(),
-        "pending": _pending(snapshot),
+        "pending": _under_way(snapshot, optimizer.pending),
+        "proposed": _under_way(snapshot, optimizer.proposed),
         "decisions": _decisions(rows),
+        "guardrails": [vars(each) for each in Ledger.from_rows(optimizer, rows).violations()],
+        "baseline": optimizer.baseline and _exact(optimizer.baseline),
+        "loss": view and _loss(Ledger.from_rows(optimizer, rows)),
         "running": view and _running(Ledger.from_rows(optimizer, rows)),
         "calibration": _calibration(view.without_periods(rows) if view else rows),
         "slices": view.slices() if view else [],
-        "trials": [_trial(row) for row in rows[-TABLE_ROWS:]],
+        "trials": [_trial(i, row) for i, row in list(enumerate(rows))[-TABLE_ROWS:]],
     }
 
 
+def _known(optimizer: Optimizer) -> dict[str, Any] | None:
+    """The optimum or the bound that was given."""
+    known = optimizer.known
+    return None if known is None else {"value": known.value, "exact": known.exact}
+
+
 def _best(best: Best) -> dict[str, Any]:
-    names = ("mean", "low", "high", "sample_mean", "luckiest")
-    numbers = {name: json_number(getattr(best, name)) for name in names}
-    return {"params": _exact(best.params), "count": best.count, **numbers}
+    names = ("mean", "low", "high", "sample_mean", "luckiest", "regret")
+    names_of_gain = ("gain", "gain_low", "gain_high", "prob_better")
+    numbers = {name: json_number(getattr(best, name)) for name in (*names, *names_of_gain)}
+    known = {"count": best.count, "allowed": best.allowed, "holds": best.holds}
+    return {"params": _exact(best.params), **known, **numbers}
 
 
-def _pending(snapshot: Snapshot) -> list[dict[str, Any]]:
+def _under_way(snapshot: Snapshot, trials: Sequence[Trial]) -> list[dict[str, Any]]:
+    records = snapshot.optimizer._records.trials  # a history would copy every row
     return [
         {
             "number": trial.number,
             "params": _exact(trial.params),
             "asked_at": snapshot.asked_at[trial.number].isoformat(),
             "sentence": str(trial.decision),
+            "note": records[trial.number].note,
         }
-        for trial in snapshot.optimizer.pending
+        for trial in trials
     ]
 
 
@@ -108,9 +125,10 @@ def _running(ledger: Ledger) -> dict[str, Any]:
     return {"number": data["number"], "value": data["value"], **(data["estimates"] or {})}
 
 
-def _trial(row: Row) -> dict[str, Any]:
+def _trial(index: int, row: Row) -> dict[str, Any]:
     return {
         "number": row.number,  # None for prior data
+        "prior": index if row.number is None else None,  # prior data come first
         "status": row.status,
         "params": _exact(row.params),
         "value": row.value,
@@ -118,7 +136,17 @@ def _trial(row: Row) -> dict[str, Any]:
         "count": row.count,
         "reason": row.decision and row.decision.reason,
         "sentence": str(row.decision or ""),
+        "note": row.note,
     }
+
+
+def _loss(ledger: Ledger) -> dict[str, Any] | None:
+    """The total loss against the baseline and its budget; None if there is no loss budget."""
+    loss = ledger.loss()
+    if loss is None:
+        return None
+    numbers = {name: json_number(value) for name, value in asdict(loss).items()}
+    return numbers | {"is_spent": loss.is_spent, "sentence": str(loss)}
 
 
 def _calibration(rows: Sequence[Row]) -> dict[str, Any]:
@@ -205,7 +233,7 @@ class _PosteriorView:
         for row in rows:
             if row.number is not None and row.value is not None:
                 record = trials[row.number]
-                told = self.optimizer._observation(record.x, record.outcomes, blind=False)
+                told = self.optimizer._observation(record.x, record.outcomes)
                 value, weight, variance = periods.corrected(told)[1:4]
                 sem = None if variance is None else math.sqrt(variance)
                 row = replace(row, value=sign * value, sem=sem, count=weight)
@@ -233,7 +261,9 @@ class _PosteriorView:
             (json_number(sign * belief.sample_mean(x)), belief.times_told(x)) for x in self.points
         ]
         names = self.optimizer.space.parameters.items()
-        return [self._slice(j, name, one, told) for j, (name, one) in enumerate(names)]
+        # The values of a structured parameter lie on no line.
+        lines = [(j, name, p) for j, (name, p) in enumerate(names) if p.kind != "structured"]
+        return [self._slice(j, name, one, told) for j, name, one in lines]
 
     def _slice(
         self, j: int, name: str, parameter: Parameter, told: list[tuple[float | None, int]]

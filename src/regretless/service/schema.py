@@ -23,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from regretless._internal.validate import MAX_NAME, MAX_SAFE, fits_a_path, time_from_iso
+from regretless._internal.validate import MAX_NAME, MAX_SAFE, MAX_WHY, fits_a_path, time_from_iso
 from regretless.ledger import Ledger
 from regretless.policies import POLICIES
 from regretless.results import Best, Row, Trial
@@ -52,7 +52,8 @@ Word = Annotated[StrictStr, Field(max_length=1000)]
 Whole = Annotated[StrictInt, Field(ge=-MAX_SAFE, le=MAX_SAFE)]
 Scalar = StrictBool | Whole | StrictFloat | Word | None
 Choices = Annotated[list[Scalar], Field(max_length=MAX_CHOICES)]
-Params = Annotated[dict[Word, Scalar], Field(max_length=MAX_PARAMETERS)]
+Structure = list[Any] | dict[str, Any]  # the value of a structured parameter
+Params = Annotated[dict[Word, Scalar | Structure], Field(max_length=MAX_PARAMETERS)]
 AskedParams = Annotated[
     Params | None, Field(description="of the trial: refused unless they are this study's")
 ]
@@ -72,6 +73,8 @@ Key = Annotated[
         description="your own; repeated with the same key, a request has no further effect",
     ),
 ]
+Index = Annotated[int, Path(ge=0, le=MAX_INT32, description="of the result: 0, 1, 2, …")]
+Archived = Annotated[bool, Query(description="whether to list archived studies, too")]
 AfterTrial = Annotated[int, Query(ge=-1, le=MAX_INT32, description="only later trials")]
 After = Annotated[int, Query(ge=0, le=MAX_INT32, description="only what comes after this one")]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="at most so many")]
@@ -84,16 +87,34 @@ class _Request(BaseModel):
 
 
 class ParameterIn(_Request):
-    """A parameter to tune: a float or an int has bounds, the others list their values."""
+    """A parameter to tune: a float or an int has bounds, the others list their values or parts."""
 
     name: Annotated[Word, Field(min_length=1)]
-    type: Literal["float", "int", "categorical", "ordinal"]
+    type: Literal[
+        "float",
+        "int",
+        "categorical",
+        "ordinal",
+        "permutation",
+        "subset",
+        "sequence",
+        "tree",
+        "graph",
+    ]
     low: Whole | StrictFloat | None = None
     high: Whole | StrictFloat | None = None
     log: StrictBool | None = None
     step: Whole | StrictFloat | None = None
     choices: Choices | None = None
     values: Choices | None = None
+    items: Choices | None = None
+    alphabet: Choices | Word | None = None
+    labels: Choices | dict[Word, StrictInt] | None = None
+    at_least: StrictInt | None = None
+    at_most: StrictInt | None = None
+    directed: StrictBool | None = None
+    ends: Choices | None = None
+    most_edges: StrictInt | None = None
 
     @model_validator(mode="after")
     def _has_exact_integers(self) -> Self:
@@ -161,6 +182,12 @@ class NewStudy(_Request):
     change_cost: Annotated[float | None, Strict(), Field(description="of each change")] = None
     sparse_changes: StrictBool | None = None
     mode: Literal["automatic", "recommend"] | None = None
+    optimum: Annotated[
+        float | None, Strict(), Field(description="the best value, if it is known")
+    ] = None
+    bound: Annotated[
+        float | None, Strict(), Field(description="a value that none is better than")
+    ] = None
 
 
 class Ask(_Request):
@@ -169,7 +196,9 @@ class Ask(_Request):
 
 
 class Result(_Request):
-    value: Annotated[float, Strict(), Field(description="what came out")]
+    value: Annotated[
+        float | None, Strict(), Field(description="what came out; null with metrics alone")
+    ]
     sem: Annotated[float | None, Strict(), Field(description="its standard error")] = None
     count: Annotated[float, Strict(), Field(description="it is a mean of so many")] = 1
     time: Annotated[
@@ -217,6 +246,10 @@ class Adoption(_Request):
     params: Params
 
 
+class BaselineIn(_Request):
+    params: Annotated[Params, Field(description="the setting that runs today")]
+
+
 class Extension(_Request):
     budget: Budget
 
@@ -229,6 +262,25 @@ class Abandon(_Request):
     params: AskedParams = None
 
 
+class Reason(_Request):
+    why: Annotated[
+        StrictStr | None, Field(max_length=2 * MAX_WHY, description="for others to read")
+    ] = None
+
+
+class Said(Reason):
+    params: AskedParams = None
+
+
+class Rejection(_Request):
+    why: Annotated[StrictStr, Field(max_length=2 * MAX_WHY, description="the reason")]
+    params: AskedParams = None
+
+
+class NewNameOf(_Request):
+    name: NewName
+
+
 # --- answers --------------------------------------------------------------------------------------
 
 
@@ -236,6 +288,7 @@ class TrialOut(BaseModel):
     number: int
     params: dict[str, Any]
     decision: Annotated[dict[str, Any], Field(description="`sentence`, and the numbers behind it")]
+    proposed: Annotated[bool, Field(description="whether somebody has to approve it first")]
 
     @classmethod
     def of(cls, trial: Trial) -> Self:
@@ -246,7 +299,16 @@ class RowOut(BaseModel):
     """A trial, or a result that was known before (its number is null)."""
 
     number: int | None
-    status: Literal["pending", "told", "abandoned", "observed"]
+    status: Literal[
+        "proposed",
+        "rejected",
+        "reconsidered",
+        "pending",
+        "told",
+        "abandoned",
+        "observed",
+        "retracted",
+    ]
     params: dict[str, Any]
     value: float | None
     sem: float | None
@@ -256,6 +318,7 @@ class RowOut(BaseModel):
     decision: dict[str, Any] | None
     metrics: dict[str, float]
     control: float | None
+    note: Annotated[str | None, Field(description="what somebody said about it last")]
 
     @classmethod
     def of(cls, row: Row, view: Snapshot) -> Self:
@@ -274,6 +337,19 @@ class BestOut(BaseModel):
     count: Annotated[int, Field(description="results told for it")]
     sample_mean: float
     luckiest: Annotated[float, Field(description="best single result anywhere, for comparison")]
+    holds: Annotated[
+        dict[str, float] | None, Field(description="the probability of each guardrail there")
+    ] = None
+    allowed: Annotated[
+        bool, Field(description="false if no visited point is known to keep to all guardrails")
+    ] = True
+    gain: Annotated[float | None, Field(description="over the baseline, an evaluation")] = None
+    gain_low: Annotated[float | None, Field(description="95 % interval of the gain")] = None
+    gain_high: float | None = None
+    prob_better: Annotated[float | None, Field(description="than the baseline")] = None
+    regret: Annotated[
+        float | None, Field(description="how much worse it is than the known optimum or bound")
+    ] = None
 
     @classmethod
     def of(cls, best: Best) -> Self:
@@ -296,6 +372,11 @@ class Summary(BaseModel):
     pending: int | None = None
     abandoned: int | None = None
     observed: int | None = None
+    proposed: int | None = None
+    rejected: int | None = None
+    retracted: Annotated[int | None, Field(description="results that were known before")] = None
+    archived: bool = False
+    mode: str | None = None
     best: BestOut | None = None
 
     @classmethod
@@ -309,27 +390,68 @@ class Summary(BaseModel):
             direction=optimizer.direction,
             policy=optimizer.policy.name,
             **counts(optimizer),
+            archived=view.archived,
+            mode=optimizer.safety.mode,
             best=best,
         )
 
     @classmethod
     def unreadable(cls, info: StudyInfo, error: str) -> Self:
-        return cls(name=info.name, updated=info.last, seq=info.events, error=error)
+        return cls(
+            name=info.name,
+            updated=info.last,
+            seq=info.events,
+            error=error,
+            archived=info.archived,
+        )
+
+
+class GuardrailOut(BaseModel):
+    """How often the trials broke a guardrail."""
+
+    guardrail: str
+    prob: Annotated[float, Field(description="with which it must hold at a trial")]
+    limit: Annotated[float | None, Field(description="in the units of the metric")]
+    trials: Annotated[int, Field(description="trials whose probability was known")]
+    expected: Annotated[float, Field(description="how many of these were expected to break it")]
+    told: Annotated[int, Field(description="trials of which the metric was told")]
+    observed: Annotated[int, Field(description="how many of these results are beyond the limit")]
+
+
+class LossOut(BaseModel):
+    """The total loss against the baseline so far, and the loss budget."""
+
+    expected: float
+    high: Annotated[float, Field(description="at most, with the confidence")]
+    budget: float
+    confidence: float
+    exceeded: Annotated[float, Field(description="probability that it exceeds the budget")]
+    is_spent: Annotated[bool, Field(description="then only what is known to be better is tried")]
 
 
 class Detail(Summary):
     settings: dict[str, Any]
     lost: Annotated[float | None, Field(description="by all trials, against the best point")]
+    baseline: Annotated[dict[str, Any] | None, Field(description="the setting that runs today")]
+    loss: Annotated[LossOut | None, Field(description="against the baseline, with a loss budget")]
     waiting: Annotated[dict[int, datetime], Field(description="pending trials: when asked")]
+    proposals: Annotated[dict[int, datetime], Field(description="proposed trials: when asked")]
+    guardrails: list[GuardrailOut]
 
     @classmethod
     def of(cls, view: Snapshot) -> Self:
-        pending = view.optimizer.pending
+        pending, proposed = view.optimizer.pending, view.optimizer.proposed
+        ledger = Ledger.from_rows(view.optimizer, view.optimizer.history())
+        loss = ledger.loss()
         return cls(
             **Summary.of(view).model_dump(),
             settings=view.optimizer.spec(),
-            lost=Ledger.from_rows(view.optimizer, view.optimizer.history()).lost(),
+            lost=ledger.lost(),
+            guardrails=[GuardrailOut(**vars(each)) for each in ledger.violations()],
+            baseline=view.optimizer.baseline,
+            loss=None if loss is None else LossOut(**asdict(loss)),
             waiting={trial.number: view.asked_at[trial.number] for trial in pending},
+            proposals={trial.number: view.asked_at[trial.number] for trial in proposed},
         )
 
 
@@ -339,10 +461,14 @@ class EventOut(BaseModel):
     kind: str
     version: Annotated[int, Field(description="of the body")]
     body: dict[str, Any]
+    actor: Annotated[str | None, Field(description="the name of the token that wrote it")] = None
 
     @classmethod
     def of(cls, stored: StoredEvent) -> Self:
-        return cls(**{name: getattr(stored, name) for name in cls.model_fields})
+        found = {name: getattr(stored, name) for name in cls.model_fields}
+        if stored.actor is None:  # left out, because older clients do not know the field
+            del found["actor"]
+        return cls(**found)
 
 
 class Abandoned(BaseModel):

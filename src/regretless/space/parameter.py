@@ -22,7 +22,8 @@ from regretless.kernels import Kernel
 from regretless.space.checks import check_name, quoted
 from regretless.space.scales import Levels, Line
 
-Scalar: TypeAlias = str | int | float | bool | None
+# Lists and dicts are the values of structured parameters.
+Scalar: TypeAlias = str | int | float | bool | list[Any] | dict[str, Any] | None
 
 
 class Parameter(ABC):
@@ -175,7 +176,7 @@ def parameter_from_json(entry: object) -> tuple[str, Parameter]:
     given = {k: v for k, v in entry.items() if k not in ("name", "type")}
     known = _arguments(types[type_name])
     if unknown := [k for k in given if k not in known]:
-        raise SpaceError(f"{name}: a {type_name} has no {quoted(unknown)}")
+        raise SpaceError(f"{name}: a {type_name} has no {quoted(unknown)}, but {quoted(known)}")
     if missing := [k for k, needed in known.items() if needed and k not in given]:
         raise SpaceError(f"{name}: a {type_name} needs {quoted(missing)}, got {shown(dict(entry))}")
     try:

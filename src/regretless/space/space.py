@@ -235,7 +235,9 @@ class Space:
         """
         if self.size is None:
             lines = [name for name, p in self.parameters.items() if p.is_continuous]
-            raise SpaceError(f"grid: can't list values of continuous parameters: {quoted(lines)}")
+            lines = lines or [name for name, p in self.parameters.items() if not p.scale.count]
+            what = "continuous" if self.continuous.any() else "large"
+            raise SpaceError(f"grid: can't list values of {what} parameters: {quoted(lines)}")
         if self.size > MAX_GRID_POINTS:
             raise SpaceError(f"grid: {self.size} points are more than {MAX_GRID_POINTS}")
         every = product([p.places() for p in self._columns])

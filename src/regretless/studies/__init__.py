@@ -3,16 +3,26 @@
 The journal (`studies.journal`) needs SQLAlchemy, and is imported when a study is opened.
 """
 
+from regretless.studies.actor import acting_as
 from regretless.studies.as_json import counts, decision_json, study_json, trial_json
-from regretless.studies.study import Snapshot, Study, known_before, observe_nth, until_spent
+from regretless.studies.study import (
+    Snapshot,
+    Study,
+    known_before,
+    observe_nth,
+    rename_study,
+    until_spent,
+)
 
 __all__ = [
     "Snapshot",
     "Study",
+    "acting_as",
     "counts",
     "decision_json",
     "known_before",
     "observe_nth",
+    "rename_study",
     "study_json",
     "trial_json",
     "until_spent",

@@ -11,10 +11,14 @@ from regretless.ledger import Ledger
 from regretless.results import Decision, Trial
 from regretless.studies.study import Snapshot
 
+_COUNTED = ("told", "pending", "abandoned", "observed", "proposed", "rejected", "retracted")
+
 
 def study_json(view: Snapshot) -> dict[str, Any]:
     """Where a study stands: its settings, its counts, the best point, the loss and all trials."""
     optimizer = view.optimizer
+    ledger = Ledger.of(optimizer)
+    loss = ledger.loss()
     return {
         "study": view.name,
         "seq": view.seq,
@@ -23,9 +27,14 @@ def study_json(view: Snapshot) -> dict[str, Any]:
         "budget": optimizer.budget,
         "asked": optimizer.asked,
         "remaining": optimizer.remaining,
+        "archived": view.archived,
         "pending": {t.number: view.asked_at[t.number].isoformat() for t in optimizer.pending},
+        "proposed": {t.number: view.asked_at[t.number].isoformat() for t in optimizer.proposed},
         "best": asdict(optimizer.best()) if optimizer.observations else None,
-        "lost": Ledger.of(optimizer).lost(),
+        "lost": ledger.lost(),
+        "baseline": optimizer.baseline,
+        "loss": None if loss is None else asdict(loss),
+        "guardrails": [asdict(each) for each in ledger.violations()],
         "trials": [row.flat() for row in optimizer.history()],
     }
 
@@ -34,12 +43,14 @@ def counts(optimizer: Optimizer) -> dict[str, Any]:
     """The budget, what is left of it, and how many trials and prior results have each status."""
     records = optimizer._records  # its history would copy every row
     status = Counter(record.status for record in records.trials)
-    status["observed"] = len(records.prior)
+    status["observed"] = sum(row.status == "observed" for row in records.prior)
+    status["retracted"] = len(records.prior) - status["observed"]
+    status["rejected"] += status["reconsidered"]
     return {
         "budget": optimizer.budget,
         "asked": optimizer.asked,
         "remaining": optimizer.remaining,
-        **{name: status[name] for name in ("told", "pending", "abandoned", "observed")},
+        **{name: status[name] for name in _COUNTED},
     }
 
 
@@ -49,6 +60,7 @@ def trial_json(trial: Trial) -> dict[str, Any]:
         "number": trial.number,
         "params": trial.params,
         "decision": decision_json(trial.decision),
+        "proposed": trial.proposed,
     }
 
 

@@ -60,8 +60,8 @@ class Backend(Protocol):
     def settle(self, conn: sa.Connection, read_only: bool) -> None:
         """Check and set what only this database has."""
 
-    def lock(self, conn: sa.Connection, study: str) -> None:
-        """Start a write.  No other process appends to the study until the transaction ends."""
+    def lock(self, conn: sa.Connection, *studies: str) -> None:
+        """Start a write.  No other process appends to the studies until the transaction ends."""
 
     def turn(self, engine: sa.Engine, study: str) -> AbstractContextManager[None]:
         """A lock between processes that compute proposals for the same study.

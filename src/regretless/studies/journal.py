@@ -1,7 +1,8 @@
 """An append-only log of events in one SQL table: SQLite (WAL) by default, PostgreSQL by URL.
 
 An event is one row. Within a study events are numbered 1, 2, 3, … without gaps, in the order in
-which they were committed; rows are added, never changed. What `append` has returned is on disk.
+which they were committed; rows are added, never changed, except that a study may get another name.
+What `append` has returned is on disk.
 
 Writers take turns under a lock of the database (SQLite: its write lock; PostgreSQL: an advisory
 lock per study), held for the milliseconds of one append and never while anybody computes. Every
@@ -27,14 +28,18 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from regretless._internal.retry import Patience
+from regretless._internal.shown import shown
 from regretless._internal.validate import check_name
 from regretless.errors import (
+    ConfigError,
     CorruptJournalError,
     DataError,
     MissingExtraError,
     StaleError,
     StorageError,
+    UnknownStudyError,
 )
+from regretless.studies.actor import acting
 from regretless.studies.database import (
     ATTEMPTS,
     EVENTS,
@@ -42,7 +47,9 @@ from regretless.studies.database import (
     SCHEMA_VERSION,
     Backend,
     has_table,
+    now,
 )
+from regretless.studies.naming import FIRST_KEY, LAST_KEY, RENAMED, is_archived
 from regretless.studies.storage import backend_of
 
 try:
@@ -54,6 +61,7 @@ except ModuleNotFoundError as error:
 
 __all__ = ["Journal", "StoredEvent", "StudyInfo"]
 
+ACTOR = "actor"  # the field of a stored body that says who wrote the event
 MAX_BODY = 4 * 2**20  # characters of JSON; a decision takes about a thousand
 
 # Built once, because building a statement takes as long as running it.
@@ -62,7 +70,10 @@ _LAST = sa.select(sa.func.max(EVENTS.c.seq)).where(_STUDY)
 _KEY = sa.select(EVENTS).where(_STUDY, EVENTS.c.key == sa.bindparam("key"))
 _TAIL = sa.select(EVENTS).where(_STUDY, EVENTS.c.seq >= sa.bindparam("after"))
 _TAIL = _TAIL.order_by(EVENTS.c.seq)
+_FIRST = sa.select(EVENTS).where(_STUDY, EVENTS.c.seq == 1)
 _INSERT = sa.insert(EVENTS)
+_MOVE = sa.update(EVENTS).where(_STUDY).values(study=sa.bindparam("new"))
+_DELETE = sa.delete(EVENTS).where(_STUDY)
 
 T = TypeVar("T")
 Check = Callable[[list["StoredEvent"]], None]
@@ -72,7 +83,8 @@ Check = Callable[[list["StoredEvent"]], None]
 class StoredEvent:
     """One line of the log. `time` is the writer's clock; the order is that of `seq`.
 
-    The body is what `version` of this `kind` has in it, see `engine.read`.
+    The body is what `version` of this `kind` has in it, see `engine.read`.  `actor` is the name of
+    who wrote it, if that is known, see `acting_as`.
     """
 
     study: str
@@ -83,6 +95,7 @@ class StoredEvent:
     body: dict[str, Any]
     key: str
     row: tuple[Any, ...] = field(default=(), repr=False, compare=False)  # as in the table
+    actor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +106,7 @@ class StudyInfo:
     events: int
     first: datetime
     last: datetime
+    archived: bool = False
 
 
 class Journal:
@@ -247,21 +261,61 @@ class Journal:
         check_name("study", study)
         return self._run(lambda conn: self._last(conn, study))
 
+    def rename(self, old: str, new: str, body: dict[str, Any], *, version: int = 1) -> None:
+        """Move all events of a study to a new name, and append an event about it with this body.
+
+        One transaction does it all.  Under the old name a single row stays, which has the new name.
+        If the study has the new name already, nothing changes.
+
+        Raises:
+            ConfigError: another study has or had the new name.
+            UnknownStudyError: there is no study of the old name, or it was renamed before.
+            StorageError: the journal is read-only or cannot be written.
+        """
+        self._check_writable()
+        check_name("name", new)
+
+        def work(conn: sa.Connection) -> None:
+            self._backend.lock(conn, old, new)
+            last = self._last(conn, old)
+            if self._name_now(conn, old) == new:  # the answer of an earlier attempt was lost
+                return
+            self._check_name_of(conn, old)
+            if not last:
+                raise UnknownStudyError(f"there is no study {shown(old)}")
+            if self._last(conn, new) and self._name_now(conn, new) != old:
+                raise ConfigError(f"name: another study is or was called {shown(new)}")
+            conn.execute(_DELETE, {"study": new})  # the row that had its other name
+            conn.execute(_MOVE, {"study": old, "new": new})
+            text, _ = _dump(RENAMED, body, acting.get())
+            common = {"time": now(), "kind": RENAMED, "version": version, "body": text}
+            places = ((new, last + 1, f"{RENAMED} {last + 1}"), (old, 1, RENAMED))
+            for study, seq, key in places:
+                conn.execute(_INSERT, common | {"study": study, "seq": seq, "key": key})
+
+        self._run(work)
+
     def studies(self) -> list[StudyInfo]:
         """Every study, by name."""
-        # Reads two rows for each study, by the primary key: a page asks for this every few seconds.
+        # Reads a few rows of each study, by index: a page asks for this every few seconds.
         name, seq = EVENTS.c.study, EVENTS.c.seq
         range_of = sa.select(name, sa.func.min(seq).label("low"), sa.func.max(seq).label("high"))
         ends = range_of.where(name != "").group_by(name).subquery()
-        first, last = EVENTS.alias(), EVENTS.alias()
+        first, last, mark = EVENTS.alias(), EVENTS.alias(), EVENTS.alias()
+        archiving = (mark.c.study == ends.c.study) & mark.c.key.between(FIRST_KEY, LAST_KEY)
+        archived = sa.select(sa.func.max(mark.c.key)).where(archiving).scalar_subquery()
         query = (
-            sa.select(ends.c.study, ends.c.high, first.c.time, last.c.time)
+            sa.select(ends.c.study, ends.c.high, first.c.time, last.c.time, archived)
             .join(first, (first.c.study == ends.c.study) & (first.c.seq == ends.c.low))
             .join(last, (last.c.study == ends.c.study) & (last.c.seq == ends.c.high))
+            .where(first.c.kind != RENAMED)
         )
         rows = self._run(lambda conn: conn.execute(query).all())
         try:
-            infos = [StudyInfo(n, k, _time(begun), _time(ended)) for n, k, begun, ended in rows]
+            infos = [
+                StudyInfo(name, events, _time(begun), _time(ended), is_archived(key))
+                for name, events, begun, ended, key in rows
+            ]
         except (TypeError, ValueError) as error:
             raise CorruptJournalError(f"{self.label}: {error}") from error
         return sorted(infos, key=lambda info: info.name)
@@ -334,14 +388,14 @@ class Journal:
         key: str | None,
         guard: Callable[[sa.Connection, int], None],
     ) -> StoredEvent:
-        if self._read_only:
-            raise StorageError(f"{self.label}: opened read-only: nothing can be appended")
+        self._check_writable()
         kind, version, body = written
         check_name("study", study)
         check_name("kind", kind)
         name = uuid.uuid4().hex if key is None else key
         check_name("key", name)
-        text, same = _dump(kind, body)
+        actor = acting.get()
+        text, same = _dump(kind, body, actor)
 
         def work(conn: sa.Connection) -> StoredEvent:
             self._backend.lock(conn, study)
@@ -349,13 +403,29 @@ class Journal:
                 return self._event(known)
             last = self._last(conn, study)
             guard(conn, last)
-            now = datetime.now(UTC)
-            when = now.isoformat(timespec="microseconds")
+            moment = datetime.now(UTC)
+            when = moment.isoformat(timespec="microseconds")
             row = (study, last + 1, when, kind, version, text, name)
             conn.execute(_INSERT, dict(zip(EVENTS.c.keys(), row, strict=True)))
-            return StoredEvent(study, last + 1, now, kind, version, same, name, row)
+            return StoredEvent(study, last + 1, moment, kind, version, same, name, row, actor)
 
         return self._run(work)
+
+    def _check_writable(self) -> None:
+        if self._read_only:
+            raise StorageError(f"{self.label}: opened read-only: nothing can be appended")
+
+    def _name_now(self, conn: sa.Connection, study: str) -> str:
+        """The name that a study has now; `study` itself if it was never renamed."""
+        while (first := conn.execute(_FIRST, {"study": study}).first()) and first.kind == RENAMED:
+            study = str(self._event(first).body["new"])
+        return study
+
+    def _check_name_of(self, conn: sa.Connection, study: str) -> None:
+        """Raise UnknownStudyError if the study has another name now."""
+        new = self._name_now(conn, study)
+        if new != study:
+            raise UnknownStudyError(f"study {shown(study)} was renamed: it is {shown(new)} now")
 
     def _last(self, conn: sa.Connection, study: str) -> int:
         return conn.execute(_LAST, {"study": study}).scalar() or 0
@@ -372,6 +442,8 @@ class Journal:
         known = 1 if start > 0 else 0
         query = _TAIL if limit is None else _TAIL.limit(limit + known)
         rows = conn.execute(query, {"study": study, "after": start}).all()
+        if (known and not rows) or (rows and rows[0].kind == RENAMED):
+            self._check_name_of(conn, study)
         if known and not rows:
             raise self.corrupt(study, start, "missing, although it was read before")
         for seq, row in zip(count(max(start, 1)), rows, strict=False):
@@ -387,9 +459,10 @@ class Journal:
             raise self.corrupt(study, seq, f"{kind!r} is not valid: version {version!r}")
         try:
             time, fields = _time(when), _load(body)
+            actor = _actor(fields)
         except (TypeError, ValueError, RecursionError) as error:
             raise self.corrupt(study, seq, f"{kind!r} is not valid: {error}") from error
-        return StoredEvent(study, seq, time, kind, version, fields, key, tuple(row))
+        return StoredEvent(study, seq, time, kind, version, fields, key, tuple(row), actor)
 
 
 # -- values -----------------------------------------------------------------------------------
@@ -402,18 +475,30 @@ def _time(text: str) -> datetime:
     return when.astimezone(UTC)
 
 
-def _dump(kind: str, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The body as text, and as it will be read again."""
+def _dump(kind: str, body: dict[str, Any], actor: str | None = None) -> tuple[str, dict[str, Any]]:
+    """The body as text, and as it will be read again.
+
+    The actor is stored with the body's fields, not in a column: older releases refuse a table with
+    other columns, but ignore a field that they do not know.
+    """
     try:
-        text = _ENCODER.encode(body)
+        text = _ENCODER.encode(body if actor is None else {**body, ACTOR: actor})
         again = _load(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise DataError(f"the body of {kind!r} cannot be JSON: {error}") from error
-    if again != body:
+    if _actor(again) != actor or again != body:
         raise DataError(f"the body of {kind!r} would not return from JSON as it is: {body!r:.200}")
     if len(text) > MAX_BODY:
         raise DataError(f"the body of {kind!r} has {len(text)} characters; at most {MAX_BODY}")
     return text, again
+
+
+def _actor(fields: dict[str, Any]) -> str | None:
+    """Take the actor out of the fields of a stored body."""
+    actor = fields.pop(ACTOR, None)
+    if not isinstance(actor, str | None):
+        raise TypeError(f"{ACTOR}: need a text")
+    return actor
 
 
 def _load(text: str) -> dict[str, Any]:

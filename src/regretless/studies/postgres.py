@@ -97,7 +97,7 @@ class Postgres:
     def settle(self, conn: sa.Connection, read_only: bool) -> None:
         """Nothing to do."""
 
-    def lock(self, conn: sa.Connection, study: str) -> None:
+    def lock(self, conn: sa.Connection, *studies: str) -> None:
         # A commit has to wait for the disk, even where the server's default says otherwise.
         conn.execute(
             sa.text(
@@ -105,7 +105,8 @@ class Postgres:
                 " WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)"
             )
         )
-        self._lock(conn, f"regretless:{study}", WAIT_SECONDS * ATTEMPTS, WAIT_SECONDS)
+        for study in sorted(studies):  # in one order, so that no two wait for each other
+            self._lock(conn, f"regretless:{study}", WAIT_SECONDS * ATTEMPTS, WAIT_SECONDS)
 
     @contextmanager
     def turn(self, engine: sa.Engine, study: str) -> Iterator[None]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from regretless._internal.frames import dataframe_of
 from regretless._internal.shown import shown
 from regretless._internal.validate import whole
-from regretless.engine import Direction, Optimizer
+from regretless.engine import Direction, Optimizer, html_of
 from regretless.errors import ConfigError
 from regretless.policies import Policy
 from regretless.results import Best, Landscape, Row, Trial
@@ -17,6 +18,7 @@ from regretless.space import Scalar, Space
 from regretless.studies.state import Snapshot, State
 
 if TYPE_CHECKING:  # the journal needs SQLAlchemy; `import regretless` must not
+    from regretless.forecast import Forecast
     from regretless.studies.journal import Journal, StoredEvent
 
 T = TypeVar("T")
@@ -62,13 +64,18 @@ class Reading(ABC):
         return self._state.optimizer.policy
 
     @property
+    def baseline(self) -> dict[str, Scalar] | None:
+        """The setting that runs today, after the last `set_baseline`; None if it is not known."""
+        return self._look(lambda optimizer: optimizer.baseline)
+
+    @property
     def budget(self) -> int:
         """The total number of evaluations, after the last `extend`."""
         return self._look(lambda optimizer: optimizer.budget)
 
     @property
     def asked(self) -> int:
-        """The number of trials that were asked for or adopted."""
+        """The number of trials that were asked for or adopted, without those that were rejected."""
         return self._look(lambda optimizer: optimizer.asked)
 
     @property
@@ -83,8 +90,19 @@ class Reading(ABC):
 
     @property
     def pending(self) -> list[Trial]:
-        """The trials that were neither told nor abandoned."""
+        """The trials that were neither told nor abandoned; see also `proposed`."""
         return self._look(lambda optimizer: optimizer.pending)
+
+    @property
+    def proposed(self) -> list[Trial]:
+        """The trials that wait to be approved or rejected."""
+        return self._look(lambda optimizer: optimizer.proposed)
+
+    @property
+    def archived(self) -> bool:
+        """Whether the study is archived; see `Study.archive`."""
+        with self._lock:
+            return self._refreshed().archived
 
     @property
     def observations(self) -> int:
@@ -106,6 +124,33 @@ class Reading(ABC):
     def history(self) -> list[Row]:
         """The prior data and the trials, in order; see `Optimizer.history`."""
         return self._look(Optimizer.history)
+
+    def to_dataframe(self) -> Any:
+        """The history as a pandas DataFrame: a row for each trial and each result from before.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        return dataframe_of(self.history())
+
+    def forecast(
+        self,
+        *,
+        draws: int = 32,
+        over: Mapping[str, Scalar] | None = None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Forecast:
+        """What the rest of the run is expected to bring; see `forecast.forecast`.
+
+        It takes seconds, and others may ask and tell meanwhile.
+        """
+        from regretless.forecast import forecast
+
+        optimizer = self.snapshot().optimizer
+        return forecast(optimizer, draws=draws, over=over, progress=progress)
+
+    def _repr_html_(self) -> str:
+        return self._look(lambda optimizer: html_of(optimizer, f"Study {self.name}"))
 
     def events(self, after: int = 0, limit: int | None = None) -> list[StoredEvent]:
         """The stored events.

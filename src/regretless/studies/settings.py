@@ -54,11 +54,21 @@ def differences(created: Created, optimizer: Optimizer, given: Mapping[str, Any]
     for key in (key for key in given if not alike(here.get(key), there.get(key))):
         if key == "space":
             out += _space_differences(there[key], here[key])
+        elif key == "baseline":
+            continue
         elif key != "budget":
             out.append(f"{key}: {shown(there.get(key))} there, {shown(here.get(key))} here")
         elif here[key] != optimizer.budget:
             out.append(f"budget: {optimizer.budget} there, {here[key]} here (see extend)")
-    return out
+    return out + _baseline_difference(optimizer, here.get("baseline"), given)
+
+
+def _baseline_difference(optimizer: Optimizer, here: object, given: Mapping[str, Any]) -> list[str]:
+    """A sentence if the given baseline differs from the present one."""
+    there = through_json(optimizer.baseline)
+    if "baseline" not in given or alike(here, there):
+        return []
+    return [f"baseline: {shown(there)} there, {shown(here)} here (see set_baseline)"]
 
 
 def alike(here: object, there: object) -> bool:

@@ -137,7 +137,7 @@ class SQLite:
         if not read_only:
             conn.exec_driver_sql("PRAGMA journal_mode = WAL")
 
-    def lock(self, conn: sa.Connection, study: str) -> None:
+    def lock(self, conn: sa.Connection, *studies: str) -> None:
         conn.exec_driver_sql("BEGIN IMMEDIATE")
 
     @contextmanager

@@ -13,16 +13,24 @@ from typing import TYPE_CHECKING, Any
 from regretless._internal.shown import shown
 from regretless.engine import (
     Abandoned,
+    Approved,
+    Archived,
     Asked,
+    Baseline,
     Created,
     Event,
     Extended,
     Observed,
+    OfStudy,
     Optimizer,
+    Reconsidered,
+    Rejected,
+    Renamed,
+    Retracted,
     Told,
     read,
 )
-from regretless.errors import RegretlessError, UnknownStudyError
+from regretless.errors import RegretlessError, StorageError, UnknownStudyError
 from regretless.studies.settings import policy_of_ones_own
 
 if TYPE_CHECKING:  # the journal needs SQLAlchemy; `import regretless` must not
@@ -41,6 +49,9 @@ class Snapshot:
         time: when the last event was written.
         optimizer: a copy of the optimiser.
         asked_at: when each trial was asked for, by its number.
+        since: since when each trial has been pending or proposed, by its number; `asked_at` if it
+            is left out.  A trial that was approved, or whose result was retracted, has a later one.
+        archived: whether the study is archived.
     """
 
     name: str
@@ -48,6 +59,12 @@ class Snapshot:
     time: datetime
     optimizer: Optimizer
     asked_at: tuple[datetime, ...]
+    since: tuple[datetime, ...] = ()
+    archived: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.since:
+            object.__setattr__(self, "since", self.asked_at)
 
 
 def event_of(stored: StoredEvent) -> Event:
@@ -77,8 +94,11 @@ class State:
     last: StoredEvent
     asked_at: list[datetime] = field(default_factory=list)
     by_key: dict[str, int] = field(default_factory=dict)  # the trial of each ask
-    changes: dict[str, Event] = field(default_factory=dict)  # abandons and extensions, by key
+    # Abandons, extensions and verdicts, by key.
+    changes: dict[str, Event] = field(default_factory=dict)
     observed: Counter[str] = field(default_factory=Counter)  # without a key, by their content
+    since: list[datetime] = field(default_factory=list)  # when each trial became what it is
+    archivings: int = 0  # how often the study was archived or unarchived
     broken: bool = False
 
     @classmethod
@@ -100,9 +120,17 @@ class State:
             state.fold(stored)
         return state
 
-    def rebuilt(self) -> State:
-        """A new state after all events of the journal, to replace a broken one."""
-        state = State.of(self.journal, self.last.study, self.optimizer.policy)
+    @property
+    def archived(self) -> bool:
+        """Whether the study is archived; archiving and unarchiving take turns."""
+        return self.archivings % 2 == 1
+
+    def rebuilt(self, name: str | None = None) -> State:
+        """A new state after all events of the journal, to replace a broken one.
+
+        `name` is the new name of the study, if it was renamed.
+        """
+        state = State.of(self.journal, name or self.last.study, self.optimizer.policy)
         state.optimizer._records.hand_out_as(self.optimizer._records)
         return state
 
@@ -122,25 +150,42 @@ class State:
         event = self.read(stored)
         self.broken = True
         try:
-            self.optimizer.apply(event)
+            if isinstance(event, OfStudy):
+                self._fold_of_study(event)
+            else:
+                self.optimizer.apply(event)
         except RegretlessError as error:
             raise self.journal.corrupt(stored.study, stored.seq, str(error)) from error
         if isinstance(event, Asked):
             self.by_key[stored.key] = len(self.asked_at)
             self.asked_at.append(stored.time)
-        elif isinstance(event, Abandoned | Extended):
+            self.since.append(stored.time)
+        elif isinstance(
+            event, Abandoned | Extended | Baseline | Approved | Rejected | Reconsidered
+        ):
             self.changes[stored.key] = event
         elif isinstance(event, Observed) and not stored.key.startswith("observe "):
             self.observed[content_of(stored.body)] += 1
+        if isinstance(event, Approved | Retracted):
+            self.since[event.number] = stored.time
         self.last = stored
         self.broken = False
         return event
+
+    def _fold_of_study(self, event: OfStudy) -> None:
+        if isinstance(event, Renamed):
+            return
+        if isinstance(event, Archived) == self.archived:
+            already = "archived" if self.archived else "not archived"
+            raise StorageError(f"event of a study that is {already} already")
+        self.archivings += 1
 
     def copy(self) -> State:
         return replace(
             self,
             optimizer=self.optimizer.copy(),
             asked_at=list(self.asked_at),
+            since=list(self.since),
             by_key=dict(self.by_key),
             changes=dict(self.changes),
             observed=Counter(self.observed),
@@ -148,7 +193,8 @@ class State:
 
     def snapshot(self) -> Snapshot:
         last, optimizer = self.last, self.optimizer.copy()
-        return Snapshot(last.study, last.seq, last.time, optimizer, tuple(self.asked_at))
+        times = tuple(self.asked_at), tuple(self.since)
+        return Snapshot(last.study, last.seq, last.time, optimizer, *times, self.archived)
 
 
 def _begun(journal: Journal, first: StoredEvent, policy: object) -> State:

@@ -21,29 +21,48 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from regretless._internal.shown import shown
-from regretless._internal.validate import check_flag, check_name, checked_key, is_number, whole
+from regretless._internal.validate import (
+    check_flag,
+    check_name,
+    checked_key,
+    checked_why,
+    is_number,
+    whole,
+)
 from regretless.engine import (
     Abandoned,
+    Approved,
+    Archived,
     Asked,
+    Baseline,
     Created,
     Direction,
     Event,
     Extended,
     Observed,
+    OfStudy,
     Optimizer,
     Outcome,
+    Reconsidered,
     Records,
+    Rejected,
+    Renamed,
+    Retracted,
     Told,
+    Unarchived,
+    Unobserved,
+    check_automatic,
     outcomes_of,
     write,
 )
-from regretless.errors import BudgetError, ConfigError, TrialError
+from regretless.errors import ArchivedError, BudgetError, ConfigError, TrialError
 from regretless.model import Model
 from regretless.policies import Policy
 from regretless.results import Decision, Trial, number_of
 from regretless.safety import Guardrail, Measured, Mode, Step
 from regretless.space import Scalar, Space
 from regretless.studies import forks
+from regretless.studies.naming import archiving_key
 from regretless.studies.reading import Reading
 from regretless.studies.settings import alike, differences, through_json
 from regretless.studies.state import Snapshot, State, content_of
@@ -56,12 +75,23 @@ __all__ = ["Snapshot", "Study", "until_spent"]
 MOST_DIFFERENCES = 20  # in a message
 
 # An event is made again if one of these kinds was written between the read and the append.
+_VERDICTS = (Approved, Rejected, Reconsidered)
 _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
-    Asked: (Asked, Extended),
+    # A proposal must not be near a point that was rejected meanwhile, and its fit must not have
+    # seen a result that was retracted.
+    Asked: (Asked, Extended, Baseline, Rejected, Retracted, Unobserved, Archived),
     Extended: (Asked, Extended),
-    Abandoned: (Told, Abandoned),
+    Baseline: (Asked, Baseline),
+    Abandoned: (Told, Abandoned, Retracted),
     Told: (),
     Observed: (),
+    Approved: (*_VERDICTS, Archived),
+    Rejected: _VERDICTS,
+    Reconsidered: _VERDICTS,
+    Retracted: (),
+    Unobserved: (),
+    Archived: (Archived, Unarchived),
+    Unarchived: (Archived, Unarchived),
 }
 
 
@@ -118,6 +148,8 @@ class Study(Reading):
         change_cost: float | None = None,
         sparse_changes: bool | None = None,
         mode: Mode | None = None,
+        optimum: float | None = None,
+        bound: float | None = None,
         read_only: bool = False,
     ) -> Self:
         """Create a study, or open it if it exists.
@@ -130,8 +162,9 @@ class Study(Reading):
                 Journal, for several studies over the same connections.
             name: the name of the study.
             space, budget, seed, policy, direction, design, n0, model, defaults, baseline,
-                loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes, mode:
-                the settings of `Optimizer`; None for its default, or for the stored setting.
+                loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes, mode,
+                optimum, bound: the settings of `Optimizer`; None for its default, or for the stored
+                setting.
             read_only: whether to refuse every change.
 
         Returns:
@@ -164,6 +197,8 @@ class Study(Reading):
             "change_cost": change_cost,
             "sparse_changes": sparse_changes,
             "mode": mode,
+            "optimum": optimum,
+            "bound": bound,
         }
         given = {key: value for key, value in settings.items() if value is not None}
         complete = space is not None and budget is not None and not read_only
@@ -230,7 +265,7 @@ class Study(Reading):
 
         With `within_budget=True` it never goes past the budget: a batch may be shorter, and
         BudgetError is raised if nothing is left.  A call that is repeated with the same `key`
-        returns the same trials.
+        returns the same trials.  If the study is archived, ArchivedError is raised.
         """
         check_flag("within_budget", within_budget)
         if n is None:
@@ -251,7 +286,7 @@ class Study(Reading):
     def tell(
         self,
         trial: Trial | int,
-        value: float,
+        value: float | None,
         *,
         sem: float | None = None,
         count: float = 1,
@@ -264,7 +299,8 @@ class Study(Reading):
 
         When the call returns, the result is on disk.  If `time` is None, it is the time of this
         call.  Telling the same value again changes nothing.  Telling another value raises
-        TrialError.  `key` is stored but not needed: repeating a tell is always safe.
+        TrialError.  `key` is stored but rarely needed: repeating a tell is always safe, except that
+        without a key it tells a result again that was retracted in between.
         """
         outcomes, note = outcomes_of(value, sem, count, metrics, control), _checked(key)
         self._record(lambda records: records.telling(trial, outcomes, time, note))
@@ -272,7 +308,7 @@ class Study(Reading):
     def observe(
         self,
         params: Mapping[str, Scalar],
-        value: float,
+        value: float | None,
         *,
         sem: float | None = None,
         count: float = 1,
@@ -309,8 +345,9 @@ class Study(Reading):
     ) -> Trial:
         """Make a trial of a point that somebody else chose; see `Optimizer.adopt`.
 
-        It uses budget, and counts as pending until its result is told.  A call that is repeated
-        with the same `key` returns the same trial.
+        It uses budget, and counts as pending until its result is told.  With `mode="recommend"` it
+        counts as approved.  A call that is repeated with the same `key` returns the same trial.  If
+        the study is archived, ArchivedError is raised.
         """
         event = self._record(
             lambda records: records.adopting(params, decision), self._key("adopt", key)
@@ -353,7 +390,7 @@ class Study(Reading):
                 since = datetime.now(UTC) - timedelta(seconds=float(seconds))
             except OverflowError:  # older than the first date that Python has
                 return []
-            old = [t for t in state.optimizer.pending if state.asked_at[t.number] < since]
+            old = [t for t in state.optimizer.pending if state.since[t.number] < since]
         abandoned = []
         for trial in old:
             with suppress(TrialError):  # told just now
@@ -376,8 +413,113 @@ class Study(Reading):
             change=Extended(budget),
         )
 
+    def set_baseline(self, params: Mapping[str, Scalar], *, key: str | None = None) -> None:
+        """Declare the setting that runs today, or change it; see `AskTell.set_baseline`.
+
+        A call that is repeated with the same `key` has no effect, even if others changed the
+        baseline since.
+        """
+        given = self.space.validate(params)
+        self._record(
+            lambda records: records.rebasing(given, always=key is not None),
+            self._key("baseline", key),
+            change=Baseline(given),
+        )
+
+    def approve(
+        self, trial: Trial | int, why: str | None = None, *, key: str | None = None
+    ) -> None:
+        """Allow a proposed trial to be tried; see `AskTell.approve`.
+
+        If two people decide at once, the first verdict counts, and the second call raises
+        TrialError unless its verdict is the same.  A call that is repeated with the same `key` has
+        no effect, even if the trial was told since.  If the study is archived, ArchivedError is
+        raised.
+        """
+        self._record(
+            lambda records: records.approving(trial, why),
+            self._key("approve", key),
+            change=Approved(number_of(trial), _checked_why(why)),
+        )
+
+    def reject(self, trial: Trial | int, why: str, *, key: str | None = None) -> None:
+        """Refuse a proposed trial; see `AskTell.reject`, and `approve` for two people at once."""
+        self._record(
+            lambda records: records.rejecting(trial, why),
+            self._key("reject", key),
+            change=Rejected(number_of(trial), checked_why(why)),
+        )
+
+    def reconsider(
+        self, trial: Trial | int, why: str | None = None, *, key: str | None = None
+    ) -> None:
+        """End the reason for which a trial was rejected; see `AskTell.reconsider`."""
+        self._record(
+            lambda records: records.reconsidering(trial, why),
+            self._key("reconsider", key),
+            change=Reconsidered(number_of(trial), _checked_why(why)),
+        )
+
+    def retract(
+        self, trial: Trial | int, why: str | None = None, *, key: str | None = None
+    ) -> None:
+        """Take a wrong result back; see `AskTell.retract`.
+
+        A call that is repeated with the same `key` has no effect, even if the trial has a new
+        result since.
+        """
+        note = _checked(key)
+        self._record(lambda records: records.retracting(trial, why, note))
+
+    def retract_observation(self, index: int, why: str | None = None) -> None:
+        """Take a wrong result from before the run back; see `AskTell.retract_observation`.
+
+        A program that observes the same result again does not bring it back, unless it gives
+        another `time` or a `key` that is new.
+        """
+        self._record(lambda records: records.unobserving(index, why))
+
+    def archive(self) -> None:
+        """End the study for now: lists leave it out, and there are no new trials.
+
+        `ask`, `adopt` and `approve` raise ArchivedError.  Results of trials under way may still be
+        told, and everything can be read.  If the study is archived already, nothing changes.
+        """
+        self._archive(True)
+
+    def unarchive(self) -> None:
+        """Go on with an archived study.  If it is not archived, nothing changes."""
+        self._archive(False)
+
+    def _archive(self, wish: bool) -> None:
+        event = Archived() if wish else Unarchived()
+        self._record(lambda records: None if self._state.archived == wish else event)
+
+    def rename(self, new: str) -> None:
+        """Give the study a new name.  All of its events move with it, at once.
+
+        Who has the study open under its old name, or opens it under that name, gets an
+        UnknownStudyError with the new name.  The old name stays taken, so that no program creates
+        an empty study by accident; this study may get it back.
+
+        Args:
+            new: the new name.
+
+        Raises:
+            ConfigError: the name is not valid, or another study has or had it.
+            UnknownStudyError: somebody else renamed the study before.
+        """
+        with self._asking, self._lock:
+            self._refreshed()
+            if new == self.name:
+                return
+            rename_study(self._journal, self.name, new)
+            self._state = self._state.rebuilt(new)
+            self.name = new
+
     def __iter__(self) -> Iterator[Trial]:
         """Ask for trials until the budget is spent.  Other processes may ask at the same time."""
+        check_automatic(self._state.optimizer.safety.mode)
         return until_spent(lambda: self.ask(within_budget=True))
 
     # -- reading and writing -----------------------------------------------------------------------
@@ -408,6 +550,7 @@ class Study(Reading):
                     state = self._refreshed().copy()
                 if key in state.by_key:
                     return state.optimizer.trials[state.by_key[key]]
+                self._check_not_archived(state)
                 if within_budget and not state.optimizer.remaining:
                     raise BudgetError(f"the budget of {state.optimizer.budget} is spent")
                 proposal = state.optimizer.propose()
@@ -450,14 +593,20 @@ class Study(Reading):
                 event = make(state.optimizer._records)
                 if event is None:
                     return None
-                if stored is not None:
+                if isinstance(event, Asked | Approved) and key not in state.by_key:
+                    self._check_not_archived(state)
+                if stored is not None and key is not None:
                     before = f"{stored.kind} {shown(stored.body)}"
                     raise TrialError(f"the key {shown(key)} was used before: {before}")
                 with suppress(_Overtaken):
-                    stored = self._append(state.last, event, key or _key_of(event))
+                    stored = self._append(state.last, event, key or _key_of(event, state))
                     there = self._take_in(stored)
                     if _same(there, event):
                         return there
+
+    def _check_not_archived(self, state: State) -> None:
+        if state.archived:
+            raise ArchivedError(f"study {shown(self.name)} is archived: unarchive it first")
 
     def _observe(
         self,
@@ -506,7 +655,7 @@ class Study(Reading):
 def observe_nth(
     study: Study,
     params: Mapping[str, Scalar],
-    value: float,
+    value: float | None,
     *,
     sem: float | None = None,
     count: float = 1,
@@ -525,6 +674,13 @@ def observe_nth(
         Whether the result was stored; False if the study had it already.
     """
     return study._observe(params, outcomes_of(value, sem, count, metrics), time, nth)
+
+
+def rename_study(journal: Journal, old: str, new: str) -> None:
+    """`Study.rename`, for front ends that do not have the study open."""
+    check_name("name", new)
+    _, version, body = write(Renamed(old, new))
+    journal.rename(old, new, body, version=version)
 
 
 def known_before(name: str) -> str:
@@ -553,17 +709,36 @@ def _checked(key: str | None) -> str | None:
     return None if key is None else checked_key(key)
 
 
-def _key_of(event: Event) -> str | None:
-    """The key that makes sure that a trial is told once and abandoned once."""
-    if isinstance(event, Told):
-        return f"told {event.number}"
-    return f"abandoned {event.number}" if isinstance(event, Abandoned) else None
+def _checked_why(why: str | None) -> str | None:
+    return None if why is None else checked_why(why)
+
+
+def _key_of(event: Event, state: State) -> str | None:
+    """The key that makes sure that something happens once, such as the tell of a trial.
+
+    After the result of a trial was retracted, it has further keys.
+    """
+    if isinstance(event, Archived | Unarchived):
+        return archiving_key(state.archivings + 1)
+    if isinstance(event, Unobserved):
+        return f"unobserved {event.index}"
+    if isinstance(event, Created | Asked | Observed | Extended | Baseline | OfStudy):
+        return None
+    verb = "verdict" if isinstance(event, Approved | Rejected) else type(event).__name__.lower()
+    corrections = len(state.optimizer._records.trials[event.number].corrections)
+    return f"{verb} {event.number}" + (f" after {corrections} retracted" if corrections else "")
 
 
 def _same(there: Event, made: Event) -> bool:
     """Whether the stored event equals the new one, apart from its time and number."""
     if isinstance(there, Told) and isinstance(made, Told):
         return there.outcomes == made.outcomes
+    if isinstance(there, Retracted) and isinstance(made, Retracted):
+        return there.number == made.number
+    if isinstance(there, Unobserved) and isinstance(made, Unobserved):
+        return there.index == made.index
+    if isinstance(there, _VERDICTS) and type(there) is type(made):  # whatever was said about it
+        return there.number == made.number
     if isinstance(there, Observed) and isinstance(made, Observed):
         return there.outcomes == made.outcomes and alike(there.params, made.params)
     if isinstance(there, Asked) and isinstance(made, Asked):

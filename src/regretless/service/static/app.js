@@ -10,6 +10,7 @@ let poll = null;
 // -- which page -----------------------------------------------------------------------------------
 
 function route() {
+  takeToken();
   const study = location.hash.match(/^#\/studies\/(.+)$/);
   const name = study && decoded(study[1]);
   const view = name ? studyView(name, () => poll?.now(), announce) : listView();
@@ -34,7 +35,7 @@ function follow(path, view) {
   $("connection").textContent = "Connecting…";
   poll = new Poll(path, view.update, (error, pause) => {
     report(error, pause);
-    if (error?.status === 404) view.missing(error.message);
+    if ([403, 404].includes(error?.status)) view.missing(error.message);
     else view.tick?.();
   });
 }
@@ -42,7 +43,7 @@ function follow(path, view) {
 // -- the connection -------------------------------------------------------------------------------
 
 function report(error, pause) {
-  const lost = Boolean(error) && ![401, 404].includes(error.status);
+  const lost = Boolean(error) && ![401, 403, 404].includes(error.status);
   const state = lost ? "lost" : error ? "waiting" : "live";
   const words = { live: "Live", lost: "Connection lost", waiting: "Not connected" }[state];
   $("connection").className = `connection ${state}`;
@@ -84,6 +85,14 @@ $("token-form").addEventListener("submit", (event) => {
   $("token").value = "";
   poll?.now();
 });
+
+// A link may bring a token behind the #, which browsers do not send. It does not stay in the address.
+function takeToken() {
+  const link = location.hash.match(/^(#.*)\?token=([\w.-]+)$/);
+  if (!link) return;
+  remember("token", link[2]);
+  history.replaceState(null, "", link[1]);
+}
 
 // -- skipping, light and dark -------------------------------------------------------------------------------
 

@@ -223,7 +223,8 @@ function scale({ log, categories, tight, whole }, [low, high], range) {
   return Object.assign(place, { range, ticks, format });
 }
 
-const shorten = (text) => (text.length > 12 ? `${text.slice(0, 11)}…` : text);
+// By characters: half of one is no text.
+const shorten = (text) => (text.length > 12 ? `${[...text].slice(0, 11).join("")}…` : text);
 
 function evenly(a, b, room, least) {
   const rough = Math.max(least, (b - a) / room);

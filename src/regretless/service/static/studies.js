@@ -1,6 +1,6 @@
 // The list of studies, and the form for a new one.
 
-import { age, api, h, inAddress, interval, rounded } from "./tools.js";
+import { age, api, h, inAddress, interval, recall, remember, rounded } from "./tools.js";
 
 const HEADS = ["Study", "Progress", "Best mean (95 % interval)", "Updated"];
 
@@ -16,14 +16,43 @@ export function listView() {
   );
   const empty = h("p", { class: "note" }, "Looking…");
   const create = createForm();
-  const list = h("section", { class: "card", "aria-label": "Studies" }, empty, table);
+  const archived = h("input", {
+    id: "show-archived",
+    type: "checkbox",
+    onchange: () => {
+      remember("archived", archived.checked ? "shown" : "");
+      show();
+    },
+  });
+  archived.checked = recall("archived") === "shown";
+  const count = h("label", { for: "show-archived" });
+  const filter = h("p", { class: "filter", hidden: true }, archived, " ", count);
+  const list = h("section", { class: "card", "aria-label": "Studies" }, empty, table, filter);
   const element = h("div", {}, h("h1", { tabindex: -1 }, "Studies"), list, create);
   const rows = new Map();
+  let all = [];
+  const show = () => {
+    const hidden = all.filter((study) => study.archived);
+    const shown = archived.checked ? all.length : all.length - hidden.length;
+    filter.hidden = hidden.length === 0;
+    count.textContent = `Show archived studies (${hidden.length})`;
+    for (const study of all) {
+      rows.get(study.name).element.hidden = study.archived && !archived.checked;
+    }
+    empty.textContent = all.length
+      ? "All studies are archived."
+      : "There is no study yet. Create the first one below.";
+    empty.hidden = shown > 0;
+    table.hidden = shown === 0;
+  };
   const update = (studies) => {
-    empty.textContent = "There is no study yet. Create the first one below.";
-    empty.hidden = studies.length > 0;
-    table.hidden = studies.length === 0;
+    all = studies;
     if (studies.length === 0) create.open = true;
+    for (const name of [...rows.keys()]) {
+      if (studies.some((study) => study.name === name)) continue;
+      rows.get(name).element.remove(); // it has another name now
+      rows.delete(name);
+    }
     // The latest first; a row that is there stays where it is, for whoever is about to click it.
     for (const study of [...studies].sort((a, b) => a.updated.localeCompare(b.updated))) {
       if (!rows.has(study.name)) {
@@ -32,6 +61,7 @@ export function listView() {
       }
       rows.get(study.name).update(study);
     }
+    show();
   };
   const tick = () => rows.forEach((row) => row.tick());
   const missing = (message) => (empty.textContent = message);
@@ -61,10 +91,11 @@ function studyRow(name) {
     best.textContent = study.error ?? bestOf(study);
     progress.hidden = done.hidden = Boolean(study.error);
     if (study.error) return;
-    direction.textContent = study.direction;
+    direction.textContent = study.archived ? `${study.direction} · archived` : study.direction;
     progress.max = Math.max(study.budget, study.asked);
     progress.value = study.asked;
-    const waiting = study.pending ? `, ${study.pending} pending` : "";
+    const proposed = study.proposed ? `, ${study.proposed} to approve` : "";
+    const waiting = (study.pending ? `, ${study.pending} pending` : "") + proposed;
     done.textContent = `${study.asked} of ${study.budget} asked${waiting}`;
   };
   return { element, update, tick };

@@ -7,10 +7,12 @@ import {
   api,
   card,
   h,
+  inAddress,
   interval,
   number,
   percent,
   plural,
+  question,
   rounded,
   scalar,
   typed,
@@ -23,6 +25,7 @@ const REASONS = {
   resample: "a point that was tried before",
   exhausted: "past the budget: the best point",
   given: "somebody else’s choice",
+  baseline: "the setting that runs today",
 };
 const FIRST_ROWS = 12;
 const MOST_CELLS = 2000;
@@ -32,6 +35,8 @@ export function studyView(name, refresh, announce) {
     incumbent(),
     state(name, refresh),
     pending(name, refresh),
+    guardrails(),
+    proposals(name, refresh),
     ribbon(),
     reward(name),
     regret(name),
@@ -39,7 +44,8 @@ export function studyView(name, refresh, announce) {
     gate(),
     slices(),
     calibration(),
-    trials(),
+    trials(name, refresh),
+    management(name, refresh),
   ];
   const subtitle = h("p", { class: "subtitle" });
   const grid = h(
@@ -52,9 +58,11 @@ export function studyView(name, refresh, announce) {
   let shown = null;
   const tick = () => {
     if (!shown) return;
-    const { direction, policy, counts, time } = shown;
+    const { direction, policy, mode, archived, counts, time } = shown;
     const prior = counts.observed ? ` · ${plural(counts.observed, "result")} known before` : "";
-    subtitle.textContent = `${direction} · policy ${policy}${prior} · last event ${age(time)} ago`;
+    const how = mode === "recommend" ? " · trials need approval" : "";
+    const where = archived ? " · archived" : "";
+    subtitle.textContent = `${direction} · policy ${policy}${how}${prior}${where} · last event ${age(time)} ago`;
     for (const section of sections) section.tick?.();
   };
   const update = (data) => {
@@ -77,7 +85,7 @@ function news({ counts, best }) {
 function incumbent() {
   const content = h("div", { id: "incumbent" });
   const element = card("Best point so far", "third", content);
-  const update = ({ best }) => {
+  const update = ({ best, known, loss }) => {
     if (!best) return content.replaceChildren(h("p", { class: "note" }, "Nothing was told yet."));
     const step = (best.high - best.low) / 4;
     const times = best.count === 1 ? "once" : `${best.count} times`;
@@ -94,9 +102,28 @@ function incumbent() {
         { id: "best-count", class: "note" },
         `Tried ${times}, sample mean ${rounded(best.sample_mean, step)}. The luckiest result anywhere was ${rounded(best.luckiest, step)}.`,
       ),
+      best.gain === null
+        ? ""
+        : h("p", { id: "best-gain", class: "note" }, overBaseline(best)),
+      loss ? h("p", { id: "loss", class: "note" }, loss.sentence) : "",
+      known ? h("p", { id: "best-regret", class: "note" }, ofKnown(known, best, step)) : "",
     );
   };
   return { element, update };
+}
+
+function overBaseline({ gain, gain_low, gain_high, prob_better }) {
+  if (gain === 0 && prob_better === 0) return "It is the baseline.";
+  const step = (gain_high - gain_low) / 4;
+  return `Over the baseline ${rounded(gain, step)} a trial (95 %: ${interval(gain_low, gain_high)}), better with ${percent(prob_better)}.`;
+}
+
+// What is left to gain, if the optimum or a bound was given.
+function ofKnown({ value, exact }, best, step) {
+  const what = `${exact ? "optimum" : "bound"} ${number(value)}`;
+  return best.regret === null
+    ? `Results are clearly better than the ${what} that was given, so it is not used.`
+    : `Within ${rounded(best.regret, step)} of the known ${what}.`;
 }
 
 const list = (params) =>
@@ -104,7 +131,7 @@ const list = (params) =>
     "dl",
     { class: "params" },
     Object.entries(params).map(([name, value]) =>
-      h("div", {}, h("dt", {}, name), h("dd", { title: String(value) }, scalar(value))),
+      h("div", {}, h("dt", {}, name), h("dd", { title: scalar(value) }, scalar(value))),
     ),
   );
 
@@ -148,7 +175,9 @@ function state(name, refresh) {
     h("div", { class: "actions" }, ask, extend),
     doing.problem,
   );
-  const update = ({ counts, noise_sd, periods, worth_exploring, calibration }) => {
+  const update = ({ counts, noise_sd, periods, worth_exploring, calibration, mode, archived }) => {
+    ask.textContent = mode === "recommend" ? "Ask for a proposal" : "Ask for a trial";
+    ask.disabled = archived;
     bar.max = Math.max(counts.budget, counts.asked);
     bar.value = counts.asked;
     words.textContent = `${counts.remaining.toLocaleString("en")} of ${counts.budget.toLocaleString("en")} evaluations left`;
@@ -156,6 +185,12 @@ function state(name, refresh) {
       ["Told", counts.told],
       ["Pending", counts.pending],
       ["Abandoned", counts.abandoned],
+      ...(mode === "recommend"
+        ? [
+            ["Waiting for approval", counts.proposed],
+            ["Rejected", counts.rejected],
+          ]
+        : []),
       ["Noise sd of a result", number(noise_sd, 3)],
       ["Of the space still worth exploring", percent(worth_exploring)],
       ["Results inside their 95 % prediction", percent(calibration.inside)],
@@ -197,22 +232,40 @@ function verbs(refresh) {
 // -- pending trials -------------------------------------------------------------------------------
 
 function pending(name, refresh) {
+  const doing = verbs(refresh);
+  const make = (trial) => waiting(name, trial, doing);
+  return underWay("Pending trials", "third", doing, make, (data) => data.pending);
+}
+
+// Trials that wait for approval. The card is only there where trials need it.
+function proposals(name, refresh) {
+  const doing = verbs(refresh);
+  const make = (trial) => proposal(name, trial, doing, refresh);
+  const listed = underWay("Proposals", "wide", doing, make, (data) => data.proposed);
+  const update = (data) => {
+    listed.element.hidden = data.mode !== "recommend";
+    listed.update(data);
+  };
+  return { ...listed, update };
+}
+
+// A card with an item for each trial, which stays as it is while the trial is there.
+function underWay(title, size, doing, make, wanted) {
   const none = h("p", { class: "note" }, "None.");
   const items = h("ul", { class: "waiting" });
-  const doing = verbs(refresh);
-  const element = card("Pending trials", "third", none, items, doing.problem);
+  const element = card(title, size, none, items, doing.problem);
   const shown = new Map();
   const update = (data) => {
-    const there = new Set(data.pending.map((trial) => trial.number));
+    const there = new Set(wanted(data).map((trial) => trial.number));
     for (const [number, item] of shown) {
       if (there.has(number)) continue;
       if (item.element.contains(document.activeElement)) element.querySelector("h2").focus();
       item.element.remove();
       shown.delete(number);
     }
-    for (const trial of data.pending) {
+    for (const trial of wanted(data)) {
       if (shown.has(trial.number)) continue;
-      shown.set(trial.number, waiting(name, trial, doing));
+      shown.set(trial.number, make(trial));
       items.append(shown.get(trial.number).element);
     }
     none.hidden = shown.size > 0;
@@ -221,8 +274,56 @@ function pending(name, refresh) {
   return { element, update, tick: () => shown.forEach((item) => item.tick()) };
 }
 
-function waiting(name, trial, doing) {
+// What a trial is: its number, its age, its parameters and why they were chosen.
+function about(trial) {
   const since = h("time", { datetime: trial.asked_at, title: trial.asked_at });
+  const lines = [
+    h(
+      "p",
+      {},
+      h("strong", {}, `Trial ${trial.number}`),
+      " asked ",
+      since,
+      " ago: ",
+      inWords(trial.params, String), // somebody is to try these very values
+    ),
+    trial.note && h("p", { class: "note remark" }, trial.note),
+    h("p", { class: "note" }, trial.sentence),
+  ];
+  return { lines, tick: () => (since.textContent = age(trial.asked_at)) };
+}
+
+function proposal(name, trial, doing, refresh) {
+  const { lines, tick } = about(trial);
+  const reject = () =>
+    question({
+      title: `Reject trial ${trial.number}?`,
+      text: "Neither this point nor one near it is proposed while the reason stands. It uses no budget.",
+      field: "Reason",
+      needed: true,
+      yes: "Reject",
+      run: async (why) => (await api.reject(name, trial.number, why), refresh()),
+    });
+  const button = (text, label, options) =>
+    h("button", { type: "button", "aria-label": `${label} trial ${trial.number}`, ...options }, text);
+  const element = h(
+    "li",
+    {},
+    lines,
+    h(
+      "div",
+      { class: "inline" },
+      button("Approve", "Approve", {
+        onclick: () => doing.run(() => api.approve(name, trial.number)),
+      }),
+      button("Reject…", "Reject", { class: "quiet", onclick: reject }),
+    ),
+  );
+  return { element, tick };
+}
+
+function waiting(name, trial, doing) {
+  const { lines, tick } = about(trial);
   const value = h("input", {
     id: `tell-${trial.number}`,
     inputmode: "decimal",
@@ -240,16 +341,7 @@ function waiting(name, trial, doing) {
   const element = h(
     "li",
     {},
-    h(
-      "p",
-      {},
-      h("strong", {}, `Trial ${trial.number}`),
-      " asked ",
-      since,
-      " ago: ",
-      inWords(trial.params, String), // somebody is to try these very values
-    ),
-    h("p", { class: "note" }, trial.sentence),
+    lines,
     h(
       "form",
       { class: "inline", onsubmit: doing.submit(async () => tell()) },
@@ -272,8 +364,37 @@ function waiting(name, trial, doing) {
       ),
     ),
   );
-  return { element, tick: () => (since.textContent = age(trial.asked_at)) };
+  return { element, tick };
 }
+
+// -- guardrails -----------------------------------------------------------------------------------
+
+function guardrails() {
+  const lines = h("dl", { class: "facts", id: "guardrails" });
+  const warning = h("p", { class: "note" });
+  const element = card("Guardrails", "third", lines, warning);
+  const update = (data) => {
+    element.hidden = data.guardrails.length === 0;
+    lines.replaceChildren(
+      ...data.guardrails.map((each) =>
+        h(
+          "div",
+          {},
+          h("dt", {}, `${each.guardrail} with ${percent(each.prob)}`),
+          h("dd", {}, broken(each)),
+        ),
+      ),
+    );
+    warning.textContent =
+      data.best && !data.best.allowed ? "No visited point is known to keep to all of them." : "";
+  };
+  return { element, update };
+}
+
+const broken = ({ told, observed, trials, expected }) =>
+  told === 0
+    ? "its metric was never told"
+    : `${observed} of ${plural(told, "result")} beyond it, ${number(expected, 2)} of ${plural(trials, "trial")} expected to break it`;
 
 // -- the ribbon -----------------------------------------------------------------------------------
 
@@ -301,7 +422,9 @@ function ribbon() {
       decisions.reason.filter((r) => r === reason).length,
     ]);
     const seen = counts.filter(([, count]) => count > 0);
-    const waiting = decisions.status.filter((status) => status === "pending").length;
+    const open = (wanted) => decisions.status.filter((status) => status === wanted).length;
+    const others = { pending: "still pending", proposed: "to approve", rejected: "rejected" };
+    const waiting = Object.keys(others).filter((status) => open(status) > 0);
     const described = seen.map(([reason, count]) => `${count} ${reason}`).join(", ");
     cells.setAttribute(
       "aria-label",
@@ -316,16 +439,14 @@ function ribbon() {
           `${reason} ${count}`,
         ),
       ),
-      ...(waiting
-        ? [
-            h(
-              "span",
-              { class: "entry" },
-              h("span", { class: "cell pending", "aria-hidden": "true" }),
-              `still pending ${waiting}`,
-            ),
-          ]
-        : []),
+      ...waiting.map((status) =>
+        h(
+          "span",
+          { class: "entry" },
+          h("span", { class: `cell ${status}`, "aria-hidden": "true" }),
+          `${others[status]} ${open(status)}`,
+        ),
+      ),
     );
   };
   return { element, update };
@@ -333,8 +454,8 @@ function ribbon() {
 
 // -- the table ------------------------------------------------------------------------------------
 
-function trials() {
-  const heads = ["Trial", "Result", "Parameters", "Why"];
+function trials(name, refresh) {
+  const heads = ["Trial", "Result", "Parameters", "Why", "Change"];
   const head = h(
     "tr",
     { role: "row" },
@@ -358,8 +479,9 @@ function trials() {
     element.hidden = data.trials.length === 0;
     const newest = [...data.trials].reverse();
     const rows = all ? newest : newest.slice(0, FIRST_ROWS);
-    const missing = data.counts.asked + data.counts.observed - data.trials.length;
-    body.replaceChildren(...rows.map(trialRow));
+    const { asked, rejected, observed, retracted } = data.counts;
+    const missing = asked + rejected + observed + retracted - data.trials.length;
+    body.replaceChildren(...rows.map((trial) => trialRow(trial, changeOf(name, trial, refresh))));
     const earlier = missing
       ? ` (the ${missing} before them are in the API: /api/studies/…/trials)`
       : "";
@@ -370,7 +492,49 @@ function trials() {
   return { element, update };
 }
 
-function trialRow(trial) {
+// The button by which a person takes back what was told or decided, if that can be done.
+function changeOf(name, trial, refresh) {
+  const which = trial.number === null ? `prior result ${trial.prior}` : `trial ${trial.number}`;
+  const button = (text, options) =>
+    h(
+      "button",
+      {
+        type: "button",
+        class: "quiet small",
+        "aria-label": `${text.replace("…", "")} ${which}`,
+        onclick: () => question({ field: "Reason (if you like)", ...options }),
+      },
+      text,
+    );
+  const done = (verb) => async (why) => (await verb(why), refresh());
+  if (trial.status === "told") {
+    return button("Retract…", {
+      title: `Retract the result of ${which}?`,
+      text: `The result ${number(trial.value, 5)} no longer counts, and the trial is pending again. The log keeps both.`,
+      yes: "Retract",
+      run: done((why) => api.retract(name, trial.number, why)),
+    });
+  }
+  if (trial.status === "observed") {
+    return button("Retract…", {
+      title: `Retract ${which}?`,
+      text: `The result ${number(trial.value, 5)} no longer counts. The log keeps it.`,
+      yes: "Retract",
+      run: done((why) => api.retractPrior(name, trial.prior, why)),
+    });
+  }
+  if (trial.status === "rejected") {
+    return button("Reconsider…", {
+      title: `Reconsider ${which}?`,
+      text: `Its reason no longer stands: “${trial.note}”. Its point and those near it may be proposed again.`,
+      yes: "Reconsider",
+      run: done((why) => api.reconsider(name, trial.number, why)),
+    });
+  }
+  return null;
+}
+
+function trialRow(trial, change) {
   const cell = (label, ...content) => h("td", { role: "cell", "data-label": label }, ...content);
   const sem = trial.sem === null ? "" : ` ± ${number(trial.sem, 2)}`;
   const count = trial.count > 1 ? ` (mean of ${trial.count})` : "";
@@ -385,10 +549,68 @@ function trialRow(trial) {
       "th",
       { scope: "row", role: "rowheader", "data-label": "Trial" },
       mark,
-      trial.number === null ? "prior" : String(trial.number),
+      trial.number === null ? `prior ${trial.prior}` : String(trial.number),
     ),
     cell("Result", result),
     cell("Parameters", inWords(trial.params)),
-    cell("Why", trial.sentence || "known before the study"),
+    cell(
+      "Why",
+      trial.note && h("span", { class: "remark" }, trial.note),
+      h("span", {}, trial.sentence || "known before the study"),
+    ),
+    cell("Change", change),
   );
+}
+
+// -- the study itself -----------------------------------------------------------------------------
+
+function management(name, refresh) {
+  const rename = h(
+    "button",
+    {
+      type: "button",
+      class: "quiet",
+      onclick: () =>
+        question({
+          title: "Rename the study?",
+          text: "Programs that use the old name get an error with the new one. All events stay.",
+          field: "New name",
+          needed: true,
+          value: name,
+          yes: "Rename",
+          run: async (next) => {
+            await api.rename(name, next);
+            location.hash = `#/studies/${inAddress(next)}`;
+          },
+        }),
+    },
+    "Rename…",
+  );
+  const archive = h("button", { type: "button", class: "quiet" });
+  const note = h("p", { class: "note" });
+  const element = card(
+    "This study",
+    "wide",
+    note,
+    h("div", { class: "actions" }, rename, archive),
+  );
+  let archived = false;
+  archive.addEventListener("click", () =>
+    question({
+      title: archived ? "Go on with the study?" : "Archive the study?",
+      text: archived
+        ? "It is in the list again, and there may be new trials."
+        : "The list leaves it out, and there are no new trials. Results of trials under way may still be told.",
+      yes: archived ? "Unarchive" : "Archive",
+      run: async () => (await (archived ? api.unarchive(name) : api.archive(name)), refresh()),
+    }),
+  );
+  const update = (data) => {
+    archived = data.archived;
+    archive.textContent = archived ? "Unarchive…" : "Archive…";
+    note.textContent = archived
+      ? "It is archived: there are no new trials, and the list of studies leaves it out."
+      : "Nothing is ever erased: every change below is a line of the log.";
+  };
+  return { element, update };
 }

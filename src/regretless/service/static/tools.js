@@ -35,6 +35,47 @@ export function card(title, size, ...content) {
   );
 }
 
+// Asks before something is done that others will see. It is not part of what news replace, so what
+// a person is typing stays. `field` is the label of a text to type, if there is one.
+export function question({ title, text, field, needed, value, yes, run }) {
+  const input = field
+    ? h("input", { id: "answer", maxlength: 1000, required: needed, autocomplete: "off" })
+    : null;
+  if (input && value) input.value = value;
+  const problem = h("p", { class: "problem", role: "alert" });
+  const dialog = h(
+    "dialog",
+    { class: "card question", "aria-labelledby": "question", onclose: () => dialog.remove() },
+    h(
+      "form",
+      {
+        onsubmit: async (event) => {
+          event.preventDefault();
+          problem.textContent = "";
+          try {
+            await run(input?.value.trim());
+            dialog.close();
+          } catch (error) {
+            problem.textContent = error.message;
+          }
+        },
+      },
+      h("h2", { id: "question" }, title),
+      h("p", {}, text),
+      input && h("p", { class: "field" }, h("label", { for: "answer" }, field), input),
+      problem,
+      h(
+        "div",
+        { class: "actions" },
+        h("button", { type: "submit" }, yes),
+        h("button", { type: "button", class: "quiet", onclick: () => dialog.close() }, "Cancel"),
+      ),
+    ),
+  );
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
 // -- numbers for people ---------------------------------------------------------------------------
 
 const extreme = (x) => x !== 0 && (Math.abs(x) < 1e-4 || Math.abs(x) >= 1e7);
@@ -84,8 +125,10 @@ export const interval = (low, high) =>
 export const percent = (share) => (share === null ? "–" : `${Math.round(100 * share)} %`);
 
 // For a glance: fractions are rounded, whole numbers are not, since 16,380 is not 16384.
-export const scalar = (value) =>
-  typeof value === "number" && !Number.isSafeInteger(value) ? number(value) : String(value);
+export const scalar = (value) => {
+  if (value !== null && typeof value === "object") return JSON.stringify(value); // has parts
+  return typeof value === "number" && !Number.isSafeInteger(value) ? number(value) : String(value);
+};
 
 export const plural = (count, thing) =>
   `${count.toLocaleString("en")} ${thing}${count === 1 ? "" : "s"}`;
@@ -166,8 +209,9 @@ function explanation(problem, status) {
 // A name may hold half a character, which no address can.
 export const inAddress = (name) => encodeURIComponent(name.toWellFormed());
 const pathOf = (name) => `/studies/${inAddress(name)}`;
+const said = (why) => (why ? { why } : {});
 export const api = {
-  studies: "/studies",
+  studies: "/studies?archived=true",
   panels: (name) => `${pathOf(name)}/panels`,
   create: (study) => call("/studies", { method: "POST", body: study }),
   ask: (name) => call(`${pathOf(name)}/ask`, { method: "POST", body: {} }),
@@ -176,6 +220,19 @@ export const api = {
     call(`${pathOf(name)}/trials/${trial}/tell`, { method: "POST", body: { value } }),
   abandon: (name, trial) =>
     call(`${pathOf(name)}/trials/${trial}/abandon`, { method: "POST", body: {} }),
+  approve: (name, trial) =>
+    call(`${pathOf(name)}/trials/${trial}/approve`, { method: "POST", body: {} }),
+  reject: (name, trial, why) =>
+    call(`${pathOf(name)}/trials/${trial}/reject`, { method: "POST", body: { why } }),
+  reconsider: (name, trial, why) =>
+    call(`${pathOf(name)}/trials/${trial}/reconsider`, { method: "POST", body: said(why) }),
+  retract: (name, trial, why) =>
+    call(`${pathOf(name)}/trials/${trial}/retract`, { method: "POST", body: said(why) }),
+  retractPrior: (name, index, why) =>
+    call(`${pathOf(name)}/observations/${index}/retract`, { method: "POST", body: said(why) }),
+  archive: (name) => call(`${pathOf(name)}/archive`, { method: "POST", body: {} }),
+  unarchive: (name) => call(`${pathOf(name)}/unarchive`, { method: "POST", body: {} }),
+  rename: (name, next) => call(`${pathOf(name)}/rename`, { method: "POST", body: { name: next } }),
 };
 
 const EVERY = 2;

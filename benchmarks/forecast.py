@@ -1,0 +1,104 @@
+"""Does the forecast hold?  How often its 80 % band has the gain that the run then makes.
+
+A run is an instance of a family of benchmarks/families with a budget of 80. After 10 and 30 results
+and half-way the rest is forecast; then the run goes on to its end. The truth is the total of
+f(x) - f(reference) over all trials. Records are lines of JSON; existing ones are skipped.
+
+    python -m benchmarks.forecast --seeds 0:13 [--report]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks.families.table import CHOOSE, instance
+
+import regretless as rl
+from regretless.experiments.progress import progress
+from regretless.experiments.runner import stamp
+from regretless.forecast import forecast
+
+ROOT = Path(__file__).parents[1]
+RECORDS = ROOT / "docs" / "results" / "forecast" / "records.jsonl"
+PAGE = ROOT / "docs" / "results" / "forecast.md"
+BUDGET = 80
+MARKS = (10, 30, 40)  # the last one is half-way
+DRAWS = 24
+
+
+def run(family: str, seed: int) -> dict[str, Any]:
+    task = instance(family, seed)
+    optimizer = rl.Optimizer(task.space, BUDGET, seed=seed)
+    bands, total, reference = [], 0.0, None
+    for number, trial in enumerate(optimizer):
+        optimizer.tell(trial, task.observe(trial.params, task.number, number))
+        reference = task.f(trial.params) if reference is None else reference
+        total += optimizer.sign * (task.f(trial.params) - reference)
+        if number + 1 in MARKS:
+            ahead = forecast(optimizer, draws=DRAWS)
+            bands.append([*ahead.band(), ahead.expected, ahead.change_prob])
+    return {
+        "family": family,
+        "seed": seed,
+        "truth": total,
+        "bands": bands,
+        "commit": stamp().versions()["commit"],
+    }
+
+
+def read() -> list[dict[str, Any]]:
+    lines = RECORDS.read_text().splitlines() if RECORDS.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def write_page() -> None:
+    records = read()
+    inside: dict[str, list[list[bool]]] = defaultdict(list)
+    for record in records:
+        held = [low <= record["truth"] <= high for low, high, *_ in record["bands"]]
+        inside["all"].append(held)
+        inside[record["family"]].append(held)
+    lines = [
+        "# Does the forecast hold?",
+        "",
+        f"How often the 80 % band of `forecast` ({DRAWS} simulations) has the total gain over the"
+        f" first point that a run of {BUDGET} trials then makes, in per cent."
+        f" {len(records)} runs of the default, on instances of benchmarks/families;"
+        f" commits {', '.join(sorted({record['commit'] for record in records}))}.",
+        "",
+        "| family | runs | " + " | ".join(f"after {mark}" for mark in MARKS) + " |",
+        "|---|---|" + "---|" * len(MARKS),
+    ]
+    for family, held in sorted(inside.items(), key=lambda item: item[0] != "all"):
+        shares = " | ".join(f"{100 * share:.0f}" for share in np.mean(held, axis=0))
+        lines.append(f"| {family} | {len(held)} | {shares} |")
+    PAGE.write_text("\n".join([*lines, ""]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", default="0:13")
+    parser.add_argument("--report", action="store_true", help="only write the page")
+    options = parser.parse_args()
+    first, last = map(int, options.seeds.split(":"))
+    if not options.report:
+        known = {(record["family"], record["seed"]) for record in read()}
+        wanted = [(family, seed) for seed in range(first, last) for family in CHOOSE]
+        todo = [each for each in wanted if each not in known]
+        RECORDS.parent.mkdir(parents=True, exist_ok=True)
+        with progress(len(wanted), len(wanted) - len(todo), "forecast") as advance:
+            for family, seed in todo:
+                record = run(family, seed)
+                with RECORDS.open("a") as file:
+                    file.write(json.dumps(record, separators=(",", ":")) + "\n")
+                advance(1, f"{family}/{seed}")
+    write_page()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Runs with guardrails on random problems, beside tools that can model constraints."""

@@ -1,0 +1,74 @@
+"""The neighbourhoods of rejected points, in which nothing is proposed.
+
+A person who rejects a point means the points beside it, too.  So "near" is measured in shares of
+the parameters' ranges, as a person sees them, and does not depend on the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regretless._internal.arrays import Array
+from regretless.policies import FEASIBLE, Constraint, Predicted
+from regretless.space import Space
+
+REACH = 0.1  # root mean square of the differences, in shares of the ranges
+
+
+@dataclass(frozen=True, eq=False)
+class Rejections(Constraint):
+    """Keeps away from rejected points.
+
+    A point is near a rejected one if it has the same choices, and if the differences of its other
+    parameters, in shares of their ranges, have a root mean square below REACH.  On a logarithmic
+    scale, the range is that of the logarithm.  Values of a parameter that are at least REACH apart,
+    such as those of `Int(0, 5)`, are only near themselves in a space with one parameter.
+
+    With the mean square q of the differences, in units of REACH^2, the slack is 1 - exp(1 - q) for
+    the nearest point: smooth, 0 at the edge, and at most 1.
+
+    Args:
+        space: the search space.
+        points: the rejected points, of shape (k, d).
+    """
+
+    space: Space
+    points: Array
+    name = "rejected"  # what a decision calls the constraint
+
+    def near(self, x: Array) -> NDArray[np.bool_]:
+        """Whether each row of x is near a rejected point."""
+        return np.asarray(self._slack(x) < FEASIBLE)
+
+    def slack(self, at: Predicted) -> Array:
+        return self._slack(at.x)
+
+    def slopes(self, at: Predicted) -> tuple[Array | float, Array | float, Array | None]:
+        q = self._mean_square(at.x)
+        nearest = q.argmin(axis=1)
+        least = q[np.arange(len(q)), nearest]
+        apart = (at.x - self.points[nearest]) * self._weights
+        return 0.0, 0.0, 2.0 * np.exp(1.0 - least)[:, None] * apart
+
+    def _slack(self, x: Array) -> Array:
+        return np.asarray(1.0 - np.exp(1.0 - self._mean_square(x).min(axis=1)))
+
+    def _mean_square(self, x: Array) -> Array:
+        """q of each row of x (rows) and each rejected point (columns); infinite for other choices.
+
+        Where no parameter has an order, it is 0 or infinite.
+        """
+        apart = x[:, None, :] - self.points[None, :, :]
+        q = np.asarray(apart**2 @ self._weights)
+        q[(apart[:, :, ~self.space.ordered] != 0.0).any(axis=2)] = np.inf
+        return q
+
+    @cached_property
+    def _weights(self) -> Array:
+        """For each column, its weight in q: 0 for choices and for columns with one value."""
+        counts = self.space.ordered & np.array(self.space.varies)
+        return np.asarray(counts / (max(1, int(counts.sum())) * REACH**2))

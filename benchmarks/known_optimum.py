@@ -229,7 +229,7 @@ def report() -> None:
     text = PAGE.read_text() if PAGE.exists() else "<!-- table -->\n<!-- end -->\n"
     before, rest = text.split("<!-- table -->")
     after = rest.split("<!-- end -->")[1]
-    PAGE.write_text(f"{before}<!-- table -->\n{table}\n<!-- end -->{after}")
+    PAGE.write_text((f"{before}<!-- table -->\n{table}\n<!-- end -->{after}").replace(" ± nan", ""))
     _draw(found, names)
 
 

@@ -24,6 +24,7 @@ PAGES = [
     "docs/theory.md",
     "docs/live-tuning.md",
     "docs/approval.md",
+    "docs/do-no-harm.md",
     "docs/guardrails.md",
 ]
 

@@ -125,8 +125,8 @@ def write() -> None:
                 "## The model is wrong",
                 "",
                 "Instances of six families of benchmarks/families, 40 trials each, with the models"
-                " that a user gets. The baseline is better than three quarters of the space. Regret is the sum"
-                " of f* - f(x) over the run.",
+                " that a user gets. The baseline is better than three quarters of the space."
+                " Regret is the sum of f* - f(x) over the run.",
                 "",
                 *wrong(),
                 "",

@@ -856,7 +856,7 @@ class Optimizer(WithLock):
     def _running(self) -> Array | None:
         """The setting that runs: of the last trial that was not abandoned, or the baseline."""
         for record in reversed(self._records.trials):
-            if record.status in ("pending", "told"):
+            if record.status in ("pending", "told", "proposed"):
                 return record.x
         baseline = self._records.baseline
         return None if baseline is None else baseline.x

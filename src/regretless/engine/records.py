@@ -392,10 +392,16 @@ class Records:
 
     @property
     def rejections(self) -> Rejections | None:
-        """The rejected points whose reasons stand; None if there are none."""
-        if not self.rejected:
-            return None
-        return Rejections(self.space, np.array([each.x for each in self.rejected.values()]))
+        """The rejected points whose reasons stand; None if there are none.
+
+        A rejection of the baseline closes that trial only: the baseline runs anyway, and is where a
+        run goes back to.
+        """
+        base = None if self.baseline is None else self.baseline.x
+        points = [each.x for each in self.rejected.values()]
+        if base is not None:
+            points = [x for x in points if not np.array_equal(x, base)]
+        return Rejections(self.space, np.array(points)) if points else None
 
     @property
     def remaining(self) -> int:

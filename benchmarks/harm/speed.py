@@ -18,18 +18,19 @@ def measure(sizes: tuple[int, ...] = (10, 30, 100), repeats: int = 5) -> None:
     lines = []
     for method in ("map", "ensemble"):
         model = rl.Model(method=method)
-        for size in sizes:
+        for size, waiting in [(size, waiting) for size in sizes for waiting in (0, 2)]:
             rng = np.random.default_rng(size)
             plain = rl.Optimizer(space, 400, model=model, baseline=today)
             safe = rl.Optimizer(space, 400, model=model, baseline=today, loss_budget=20.0)
-            for point in (today, *({n: float(rng.random()) for n in space.names},) * (size - 1)):
-                moved = {n: min(1.0, v * float(rng.uniform(0.9, 1.1))) for n, v in point.items()}
-                value = float(np.sin(3 * sum(moved.values()))) + 0.1 * rng.standard_normal()
+            for i in range(size):
+                point = {n: float(rng.random()) for n in space.names} if i else today
+                value = float(np.sin(3 * sum(point.values()))) + 0.1 * rng.standard_normal()
                 for each in (plain, safe):
-                    each.observe(moved, value)
-            plain.ask()
-            safe.ask()
-            seconds = {"plain": [], "safe": []}
+                    each.observe(point, value)
+            for each in (plain, safe):
+                for trial in each.ask(waiting + 1)[waiting:]:
+                    each.tell(trial, 0.0)
+            seconds: dict[str, list[float]] = {"plain": [], "safe": []}
             for _ in range(repeats):
                 for name, each in (("plain", plain), ("safe", safe)):
                     twin = each.copy()
@@ -37,7 +38,7 @@ def measure(sizes: tuple[int, ...] = (10, 30, 100), repeats: int = 5) -> None:
                     twin.propose()
                     seconds[name].append(time.process_time() - began)
             cost = {name: min(times) for name, times in seconds.items()}
-            lines.append({"method": method, "results": size, **cost})
+            lines.append({"method": method, "results": size, "waiting": waiting, **cost})
             print(lines[-1], round(cost["safe"] / cost["plain"], 2), flush=True)
     RECORDS.mkdir(parents=True, exist_ok=True)
     (RECORDS / "speed.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -271,8 +271,19 @@ class LossLimit(Constraint):
             "loss_risk": self.charge(x),
         }
 
+    @cached_property
+    def _seen(self) -> dict[bytes, _Total]:
+        """What `_after` has returned; a decision asks for the same point several times."""
+        return {}
+
     def _after(self, x: Array) -> _Total:
         """The total loss after a trial at x, and its covariance with T_n."""
+        key = x.tobytes()
+        if key not in self._seen:
+            self._seen[key] = self._total_after(x)
+        return self._seen[key]
+
+    def _total_after(self, x: Array) -> _Total:
         here, omega2 = x[None, :], self.posterior.omega2
         mu, sigma = self.posterior.predict(here)
         s = self.posterior.omega * sigma

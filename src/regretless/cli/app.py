@@ -157,9 +157,10 @@ def ask(
         if as_shell:
             text.check_shell_names(opened.space)
         trials = opened.ask(n, key=key, within_budget=within_budget)
+        names = opened.space.names
     if as_shell:
         for trial in trials:
-            print(text.assignments(trial))
+            print(text.assignments(trial, names))
         return
     text.print_trials(out, trials, as_json, alone=n == 1)
 

@@ -127,7 +127,8 @@ def grid(space: Space, levels: int | Sequence[int]) -> Array:
     for j, m in enumerate(per_column):
         diagonal = np.repeat(_centres(m)[:, None], space.dim, axis=1)
         columns.append(np.unique(space.spread(diagonal)[:, j]))
-    return space.settled(product(columns))
+    points = product(columns)
+    return _distinct(space.settled(points)) if space.conditional else points
 
 
 def sobol(space: Space, n: int, seed: Seed = 0) -> Array:
@@ -212,6 +213,81 @@ def choices_first(space: Space, n: int, seed: Seed = 0) -> Array:
     for j, choices in shuffled.items():
         middle[:, j] = np.resize(choices, len(middle))  # repeats the choices if there are too few
     return _distinct(space.settled(np.concatenate([middle, others])))[:n]
+
+
+def branches_first(space: Space, n: int, seed: Seed = 0) -> Array:
+    """Each branch of a conditional space once, and each choice once, followed by Sobol points.
+
+    In these first points, the other parameters are at mid-range, as in `choices_first`.
+
+    Args:
+        space: the search space.
+        n: the number of points.
+        seed: an integer, a sequence of integers or a numpy generator.
+
+    Returns:
+        n distinct canonical encoded points; fewer if the space has fewer.
+
+    Raises:
+        ConfigError: n is not an integer of at least 1.
+
+    Example:
+        >>> from regretless.space import Categorical, Float, Space
+        >>> momentum = Float(0.0, 1.0).when("solver", "sgd")
+        >>> space = Space({"solver": Categorical(["adam", "sgd"]), "momentum": momentum})
+        >>> first = [space.decode(point) for point in branches_first(space, 5)[:2]]
+        >>> sorted(first, key=len)
+        [{'solver': 'adam'}, {'solver': 'sgd', 'momentum': 0.5}]
+    """
+    rng = np.random.default_rng(seed)
+    others = sobol(space, n, rng)
+    return _distinct(np.concatenate([branch_points(space, rng), others]))[:n]
+
+
+def branch_points(space: Space, seed: Seed = 0) -> Array:
+    """Few points that look into every branch of a conditional space.
+
+    Each choice occurs in one of them, and so does each range of values that decides about another
+    parameter.
+
+    Args:
+        space: the search space.
+        seed: an integer, a sequence of integers or a numpy generator.
+
+    Returns:
+        Canonical encoded points.  Each is chosen greedily, so that it adds as much as possible.
+
+    Example:
+        >>> from regretless.space import Categorical, Float, Space
+        >>> momentum = Float(0.0, 1.0).when("solver", "sgd")
+        >>> space = Space({"solver": Categorical(["adam", "sgd"]), "momentum": momentum})
+        >>> len(branch_points(space))
+        2
+    """
+    rng = np.random.default_rng(seed)
+    branches = rng.permutation(space.branches)
+    active, decides = space.active(branches), space.decides
+    unseen: dict[int, set[float]] = {}
+    for j, choices in enumerate(space.levels):
+        if decides[j]:
+            unseen[j] = set(branches[active[:, j], j].tolist())
+        elif choices is not None and not space.ordered[j] and active[:, j].any():
+            unseen[j] = set(choices.tolist())
+    chosen: list[Array] = []
+    while any(unseen.values()):
+        gain = np.zeros(len(branches), dtype=int)
+        for j, places in unseen.items():
+            new = np.isin(branches[:, j], list(places)) if decides[j] else bool(places)
+            gain += active[:, j] & new
+        row = int(np.argmax(gain))
+        point = branches[row].copy()
+        for j, places in unseen.items():
+            if places and active[row, j]:
+                if not decides[j]:
+                    point[j] = rng.choice(sorted(places))
+                places.discard(float(point[j]))
+        chosen.append(point)
+    return np.array(chosen).reshape(len(chosen), space.dim)
 
 
 def latin_hypercube(space: Space, n: int, seed: Seed = 0) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import sqrt
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
@@ -19,12 +19,21 @@ from regretless._internal.validate import (
 )
 from regretless.defaults import NEWEST, FitRules, Method, ModelRules, Prior
 from regretless.errors import ConfigError
-from regretless.kernels import NAMED, Kernel, Lifted, Product
+from regretless.kernels import (
+    NAMED,
+    Arcs,
+    Kernel,
+    Lifted,
+    Product,
+    Rule,
+    Switched,
+    most_at_once,
+)
 from regretless.model.data import Data
 from regretless.model.gp import GP
 from regretless.model.hyper import Hyper
 from regretless.model.posterior import Posterior
-from regretless.space import Parameter
+from regretless.space import Parameter, rules_of
 
 
 @dataclass(frozen=True)
@@ -184,17 +193,40 @@ class Model:
         """The named kernel over the ordered columns, times each kind's `kernel_part`."""
         if isinstance(self.kernel, Kernel):
             return self.kernel
+        when = rules_of(columns)
+        switched = {column for column, *_ in when}
         kinds: dict[type[Parameter], dict[int, Parameter]] = {}
+        factors: list[Kernel] = []
         for column, parameter in enumerate(columns):
-            kinds.setdefault(type(parameter), {})[column] = parameter
-        parts = {kind: kind.kernel_part(mine) for kind, mine in kinds.items()}
-        factors = [part for part in parts.values() if part is not None]
-        near = tuple(i for i, parameter in enumerate(columns) if parts[type(parameter)] is None)
+            kinds.setdefault(type(parameter.plain), {})[column] = parameter.plain
+        near: list[int] = []
+        for kind, mine in kinds.items():
+            apart = {} if kind.compares_inactive else {j: mine[j] for j in mine if j in switched}
+            together = {j: p for j, p in mine.items() if j not in apart}
+            part = kind.kernel_part(together or mine)
+            if part is None:
+                near += mine
+                continue
+            factors += [part] if together else []
+            for j, parameter in apart.items():
+                alone = kind.kernel_part({j: parameter})
+                assert alone is not None
+                factors.append(Switched(alone, j, when))
         if near:
-            scales = (rules.first_length * sqrt(len(near)),) * len(near)
-            own = NAMED[self.kernel](scales, near if factors else None)
-            factors.insert(0, own)
+            factors.insert(0, self._near_kernel(tuple(sorted(near)), bool(factors), when, rules))
         return factors[0] if len(factors) == 1 else Product(tuple(factors))
+
+    def _near_kernel(
+        self, near: tuple[int, ...], beside: bool, when: Sequence[Rule], rules: FitRules
+    ) -> Kernel:
+        """The named kernel over the columns `near`; `beside` says whether there are others."""
+        named = NAMED[cast(str, self.kernel)]
+        if not any(column in near for column, *_ in when):
+            scales = (rules.first_length * sqrt(len(near)),) * len(near)
+            return named(scales, near if beside else None)
+        at_once = most_at_once(near, when)
+        scales = (rules.first_length * sqrt(at_once),) * len(near)
+        return Arcs(named(scales), near, tuple(when), at_once)
 
 
 def _with_tuples(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ class Slice:
     def __init__(self, space: Space, fixed: Mapping[int, float]) -> None:
         self._space, self._fixed = space, dict(fixed)
         self.dim = space.dim
+        self.conditional = space.conditional
         free = np.ones(space.dim, dtype=bool)
         free[list(fixed)] = False
         self.continuous = space.continuous & free
@@ -59,6 +60,10 @@ class Slice:
     def settled(self, points: Array) -> Array:
         """See `Space.settled`; the fixed columns stay where they are."""
         return self._pinned(self._space.settled(points))
+
+    def active(self, points: Array) -> NDArray[np.bool_]:
+        """See `Space.active`."""
+        return self._space.active(points)
 
     def neighbours(self, x: npt.ArrayLike) -> Array:
         around = self._space.neighbours(x)

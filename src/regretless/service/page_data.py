@@ -207,7 +207,11 @@ class _PosteriorView:
             (json_number(sign * belief.sample_mean(x)), belief.times_told(x)) for x in self.points
         ]
         names = self.optimizer.space.parameters.items()
-        return [self._slice(j, name, one, told) for j, (name, one) in enumerate(names)]
+        return [
+            self._slice(j, name, one, told)
+            for j, (name, one) in enumerate(names)
+            if name in self.best.params  # the others do not exist at the best point
+        ]
 
     def _slice(
         self, j: int, name: str, parameter: Parameter, told: list[tuple[float | None, int]]
@@ -215,14 +219,15 @@ class _PosteriorView:
         line = _line(parameter)
         x = np.tile(self.here, (len(line), 1))
         x[:, j] = line
-        mean, sd = self.situation.predict(x)
+        settled = self.optimizer.space.settled
+        mean, sd = self.situation.predict(settled(x))
         onto = np.tile(self.here, (len(self.points), 1))
         onto[:, j] = self.points[:, j]
-        near = self._correlations(onto)
+        near = self._correlations(settled(onto))
         return {
             "name": name,
             "kind": parameter.kind,
-            "log": bool(getattr(parameter, "log", False)),
+            "log": bool(getattr(parameter.plain, "log", False)),
             "incumbent": self.best.params[name],
             "values": [parameter.decode(u) for u in line],
             "mean": json_numbers(mean),
@@ -231,6 +236,7 @@ class _PosteriorView:
             "points": [
                 {"x": params[name], "y": y, "count": count, "near": json_number(close)}
                 for params, (y, count), close in zip(self.params, told, near, strict=True)
+                if name in params
             ],
         }
 

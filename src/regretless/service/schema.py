@@ -82,6 +82,15 @@ class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class ConditionIn(_Request):
+    """For which values of another parameter a parameter exists: a list of them, or bounds."""
+
+    parameter: Word
+    values: Choices | None = None
+    at_least: Scalar = None
+    at_most: Scalar = None
+
+
 class ParameterIn(_Request):
     """A parameter to tune: a float or an int has bounds, the others list their values."""
 
@@ -93,6 +102,7 @@ class ParameterIn(_Request):
     step: Whole | StrictFloat | None = None
     choices: Choices | None = None
     values: Choices | None = None
+    when: Annotated[list[ConditionIn] | None, Field(max_length=MAX_PARAMETERS)] = None
 
     @model_validator(mode="after")
     def _has_exact_integers(self) -> Self:

@@ -1,8 +1,20 @@
 """The search space: parameters to tune in the user's units, and their encoding in [0, 1]^d."""
 
+from regretless.space.conditional import Conditional, rules_of
 from regretless.space.lists import Categorical, Ordinal
 from regretless.space.numbers import Float, Int
 from regretless.space.parameter import Parameter, Scalar
 from regretless.space.space import Space, product
 
-__all__ = ["Categorical", "Float", "Int", "Ordinal", "Parameter", "Scalar", "Space", "product"]
+__all__ = [
+    "Categorical",
+    "Conditional",
+    "Float",
+    "Int",
+    "Ordinal",
+    "Parameter",
+    "Scalar",
+    "Space",
+    "product",
+    "rules_of",
+]

@@ -48,6 +48,8 @@ class Parameter(ABC):
 
     has_order: ClassVar[bool] = True  # whether f is similar at coordinates that are close
     inactive_at: ClassVar[float] = 0.5  # the coordinate of the parameter while it is not active
+    # Whether the kind's `kernel_part` compares an inactive parameter, which is at `inactive_at`.
+    compares_inactive: ClassVar[bool] = False
     json_name: ClassVar[str | None] = None  # the name in JSON; a study can't store a kind without
     _types: ClassVar[dict[str, type[Parameter]]] = {}
 
@@ -71,6 +73,49 @@ class Parameter(ABC):
     def is_choice(self) -> bool:
         """Whether the parameter has several levels without an order."""
         return not self.has_order and self.scale.count != 1
+
+    @property
+    def plain(self) -> Parameter:
+        """The parameter without its conditions."""
+        return self
+
+    def when(
+        self,
+        parameter: str,
+        *values: Scalar,
+        at_least: Scalar = None,
+        at_most: Scalar = None,
+    ) -> Parameter:
+        """The same parameter, which exists only for some values of another.
+
+        Where it does not exist, it is not in `params`.  The other parameter must come before it in
+        the space, and may itself be conditional.  To give several conditions, call `when` again.
+
+        Args:
+            parameter: the name of the other parameter.
+            values: the values of the other parameter for which this one exists.
+            at_least: in place of values: the smallest one, if the other parameter has an order.
+            at_most: in place of values: the largest one, if the other parameter has an order.
+
+        Returns:
+            A parameter for a `Space`.
+
+        Raises:
+            SpaceError: there are neither values nor bounds, or both.  The space raises the same
+                error if it has no such parameter, or the parameter no such value.
+
+        Example:
+            >>> from regretless.space import Categorical, Float, Space
+            >>> solver, momentum = Categorical(["adam", "sgd"]), Float(0.0, 1.0)
+            >>> space = Space({"solver": solver, "momentum": momentum.when("solver", "sgd")})
+            >>> space.validate({"solver": "adam"})
+            {'solver': 'adam'}
+            >>> space.validate({"solver": "sgd", "momentum": 0.9})
+            {'solver': 'sgd', 'momentum': 0.9}
+        """
+        from regretless.space.conditional import Condition, Conditional
+
+        return Conditional(self, (Condition(parameter, values, at_least, at_most),))
 
     @property
     def kind(self) -> str:
@@ -172,16 +217,25 @@ def parameter_from_json(entry: object) -> tuple[str, Parameter]:
     types = Parameter._types
     if not (isinstance(type_name, str) and type_name in types):
         raise SpaceError(f"{name}: type must be one of {quoted(types)}, got {shown(type_name)}")
-    given = {k: v for k, v in entry.items() if k not in ("name", "type")}
+    given = {k: v for k, v in entry.items() if k not in ("name", "type", "when")}
     known = _arguments(types[type_name])
     if unknown := [k for k in given if k not in known]:
         raise SpaceError(f"{name}: a {type_name} has no {quoted(unknown)}")
     if missing := [k for k, needed in known.items() if needed and k not in given]:
         raise SpaceError(f"{name}: a {type_name} needs {quoted(missing)}, got {shown(dict(entry))}")
     try:
-        return name, types[type_name](**given)
+        parameter = types[type_name](**given)
+        return name, _with_conditions(parameter, entry["when"]) if "when" in entry else parameter
     except SpaceError as error:
         raise SpaceError(f"{name}: {error}") from error
+
+
+def _with_conditions(parameter: Parameter, listed: object) -> Parameter:
+    from regretless.space.conditional import Condition, Conditional
+
+    if not (isinstance(listed, list) and listed):
+        raise SpaceError(f"when: need a list of conditions, got {shown(listed)}")
+    return Conditional(parameter, tuple(Condition.from_json(each) for each in listed))
 
 
 def _arguments(kind: type[Parameter]) -> dict[str, bool]:

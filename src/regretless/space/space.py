@@ -24,7 +24,9 @@ from numpy.typing import NDArray
 from regretless._internal.shown import shown
 from regretless._internal.validate import is_real
 from regretless.errors import SpaceError
+from regretless.kernels import Rule, activity
 from regretless.space.checks import check_name, quoted
+from regretless.space.conditional import Conditional, resolved, rules_of
 from regretless.space.lists import Categorical, Ordinal
 from regretless.space.numbers import Float, Int
 from regretless.space.parameter import Parameter, Scalar, parameter_from_json
@@ -33,6 +35,7 @@ from regretless.space.scales import Array, Levels, Line, snap_to_cells
 __all__ = ["Array", "Categorical", "Float", "Int", "Ordinal", "Parameter", "Scalar", "Space"]
 
 MAX_GRID_POINTS = 1_000_000
+_MOST_BRANCHES = 10_000  # combinations of parents' levels that are counted one by one
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -67,7 +70,7 @@ class Space:
                 kinds = "Float, Int, Categorical or Ordinal"
                 raise SpaceError(f"{name}: must be a {kinds}, got {shown(parameter)}")
         object.__setattr__(self, "names", tuple(parameters))
-        object.__setattr__(self, "_columns", tuple(parameters.values()))
+        object.__setattr__(self, "_columns", resolved(parameters))
 
     @property
     def parameters(self) -> Mapping[str, Parameter]:
@@ -108,6 +111,11 @@ class Space:
         return tuple(p.scale.count != 1 for p in self._columns)
 
     @cached_property
+    def decides(self) -> tuple[bool, ...]:
+        """For each column, whether others exist only for some of its values."""
+        return tuple(j in self._parents for j in range(self.dim))
+
+    @cached_property
     def has_choices(self) -> bool:
         """Whether some parameter has several choices without an order."""
         return any(p.is_choice for p in self._columns)
@@ -122,9 +130,42 @@ class Space:
 
     @cached_property
     def size(self) -> int | None:
-        """The number of points in the space; None if a column is continuous."""
+        """The number of points in the space; None if a column is continuous.
+
+        If parameters are conditional and there are more than a million combinations, this is the
+        number of combinations.
+        """
         counts = [p.scale.count for p in self._columns if p.scale.count is not None]
-        return math.prod(counts) if len(counts) == self.dim else None
+        if len(counts) < self.dim:
+            return None
+        most = math.prod(counts)
+        if not self.conditional or most > MAX_GRID_POINTS:
+            return most
+        return len(self.grid())
+
+    @property
+    def conditional(self) -> bool:
+        """Whether some parameter exists only for some values of others."""
+        return bool(self._rules) or self._own_activity
+
+    @cached_property
+    def branches(self) -> Array:
+        """The combinations of parameters that decide which others exist, of shape (b, dim).
+
+        An ordered parameter has one place in each range that the conditions tell apart, and the
+        parameters that decide about no other one are in the middle of their ranges.  If there are
+        more than ten thousand combinations, these are so many of them.
+        """
+        middle = self._rounded(lambda scale: scale.spread, np.full((1, self.dim), 0.5))
+        columns = [
+            self._branching(j) if j in self._parents else middle[:, j] for j in range(self.dim)
+        ]
+        if math.prod(len(column) for column in columns) <= _MOST_BRANCHES:
+            every = product(columns)
+        else:
+            rng = np.random.default_rng(0)
+            every = np.stack([rng.choice(column, _MOST_BRANCHES) for column in columns], axis=1)
+        return np.unique(self.settled(every), axis=0)
 
     def validate(self, params: Mapping[str, object]) -> dict[str, Scalar]:
         """The parameters as plain Python values that can be tried, in the order of the space.
@@ -163,7 +204,7 @@ class Space:
             SpaceError: a value is missing or invalid, or a name is unknown.
         """
         values = self.validate(params)
-        if len(values) == self.dim:
+        if len(values) == self.dim:  # all are active
             columns = zip(self._columns, values.values(), strict=True)
             return np.array([parameter.encode(value) for parameter, value in columns])
         return np.array(
@@ -184,13 +225,11 @@ class Space:
         """
         row = self._rows(x, "x", ndim=1)
         columns = zip(self.names, self._columns, row.tolist(), strict=True)
-        if not self._conditional:
+        if not self.conditional:
             return {name: parameter.decode(u) for name, parameter, u in columns}
-        params: dict[str, Scalar] = {}
-        for name, parameter, u in columns:
-            if parameter.is_active(params):
-                params[name] = parameter.decode(u)
-        return params
+        canonical = self._rounded(lambda scale: scale.snap, row[None])
+        active = self._active_in(canonical)[0]
+        return {n: p.decode(u) for (n, p, u), on in zip(columns, active, strict=True) if on}
 
     def canonical(self, X: npt.ArrayLike) -> Array:
         """Clip each row to the cube and round it to a canonical point.
@@ -233,13 +272,14 @@ class Space:
         Raises:
             SpaceError: a column is continuous, or there are more than a million points.
         """
-        if self.size is None:
+        if self.continuous.any():
             lines = [name for name, p in self.parameters.items() if p.is_continuous]
             raise SpaceError(f"grid: can't list values of continuous parameters: {quoted(lines)}")
-        if self.size > MAX_GRID_POINTS:
-            raise SpaceError(f"grid: {self.size} points are more than {MAX_GRID_POINTS}")
+        count = math.prod(p.scale.count or 1 for p in self._columns)
+        if count > MAX_GRID_POINTS:
+            raise SpaceError(f"grid: {count} points are more than {MAX_GRID_POINTS}")
         every = product([p.places() for p in self._columns])
-        return np.unique(self.canonical(every), axis=0) if self._conditional else every
+        return np.unique(self.canonical(every), axis=0) if self.conditional else every
 
     def neighbours(self, x: npt.ArrayLike) -> Array:
         """The points that differ from x by one move in one discrete column, of shape (k, dim).
@@ -259,7 +299,7 @@ class Space:
         around = np.tile(here, (len(moves), 1))
         for row, (j, u) in zip(around, moves, strict=True):
             row[j] = u
-        if not self._conditional:
+        if not self.conditional:
             return around
         around = self.settled(around)  # a move of an inactive column leads nowhere
         return np.asarray(around[(around != here).any(axis=1)])
@@ -292,19 +332,66 @@ class Space:
         return dict(zip(self.names, self._columns, strict=True))
 
     @cached_property
-    def _conditional(self) -> bool:
+    def _rules(self) -> tuple[Rule, ...]:
+        return rules_of(self._columns)
+
+    @cached_property
+    def _parents(self) -> frozenset[int]:
+        """The columns that decide whether others are active."""
+        return frozenset(parent for _, parent, _ in self._rules)
+
+    @cached_property
+    def _own_activity(self) -> bool:
         """Whether the class of some parameter has its own `is_active`."""
-        return any(type(p).is_active is not Parameter.is_active for p in self._columns)
+        kinds = {type(p.plain) for p in self._columns}
+        return any(kind.is_active is not Parameter.is_active for kind in kinds)
 
     def _active(self, params: Mapping[str, object]) -> dict[str, Parameter]:
         """The parameters that exist, given these values."""
-        if not self._conditional:
+        if not self.conditional:
             return self._named
         active: dict[str, Parameter] = {}
         for name, parameter in self._named.items():
-            if parameter.is_active({n: params[n] for n in active if n in params}):
+            known = {n: params[n] for n in active if n in params}
+            if self._holds(parameter, known) and parameter.is_active(known):
                 active[name] = parameter
         return active
+
+    def _holds(self, parameter: Parameter, params: Mapping[str, object]) -> bool:
+        """Whether the conditions of the parameter hold, given the values of those before it."""
+        if not isinstance(parameter, Conditional):
+            return True
+        for _, j, ranges in parameter.rules:
+            name, parent = self.names[j], self._columns[j]
+            if name not in params:
+                return False
+            u = parent.encode(parent.validate(params[name], name))
+            if not any(low <= u < high for low, high in ranges):
+                return False
+        return True
+
+    def _active_in(self, canonical: Array) -> NDArray[np.bool_]:
+        """For each coordinate of canonical points, whether its parameter is active."""
+        active = np.ones(canonical.shape, dtype=bool)
+        for column, on in activity(canonical, self._rules).items():
+            active[:, column] = on
+        if self._own_activity:
+            for row, on in zip(canonical.tolist(), active, strict=True):
+                params: dict[str, Scalar] = {}
+                for j, (name, parameter) in enumerate(self._named.items()):
+                    on[j] = self._holds(parameter, params) and parameter.is_active(params)
+                    if on[j]:
+                        params[name] = parameter.decode(row[j])
+        return active
+
+    def _branching(self, column: int) -> Array:
+        """The places of a parent: its choices, or one place in each range that matters."""
+        parent = self._columns[column]
+        if not parent.has_order:
+            return parent.places()
+        ends = {end for _, j, ranges in self._rules if j == column for r in ranges for end in r}
+        edges = np.unique([0.0, *(min(max(end, 0.0), 1.0) for end in ends), 1.0])
+        return np.unique(parent.scale.snap(0.5 * (edges[1:] + edges[:-1])))
 
     def _rows(self, x: npt.ArrayLike, name: str, ndim: int) -> Array:
         rows = _floats(x, name)
@@ -316,12 +403,17 @@ class Space:
         return rows
 
     def _map(self, rule: Callable[[Levels], Callable[[Array], Array]], rows: Array) -> Array:
+        """Round the points by the rule, and put inactive columns where they rest."""
+        mapped = self._rounded(rule, rows)
+        if self.conditional:
+            self._rest_inactive(mapped)
+        return mapped
+
+    def _rounded(self, rule: Callable[[Levels], Callable[[Array], Array]], rows: Array) -> Array:
         """Round all continuous columns at once, and each discrete column by the rule."""
         mapped = snap_to_cells(rows, self._cells)
         for j, scale in self._discrete:
             mapped[:, j] = rule(scale)(rows[:, j])
-        if self._conditional:
-            self._rest_inactive(mapped)
         return mapped
 
     def settled(self, points: Array) -> Array:
@@ -329,15 +421,21 @@ class Space:
 
         Only where some parameter may be inactive does this change anything, or cost anything.
         """
-        return self.canonical(points) if self._conditional else points
+        return self.canonical(points) if self.conditional else points
+
+    def active(self, points: Array) -> NDArray[np.bool_]:
+        """For each coordinate of canonical points, whether its parameter exists there."""
+        if not self.conditional:
+            return np.ones(points.shape, dtype=bool)
+        return self._active_in(points)
 
     def _rest_inactive(self, mapped: Array) -> None:
         """Set inactive columns to `inactive_at`, so that such points are equal."""
-        for row in mapped:
-            active = self.decode(row)
-            for j, (name, parameter) in enumerate(self._named.items()):
-                if name not in active:
-                    row[j] = parameter.inactive_at
+        np.copyto(mapped, self._resting, where=~self._active_in(mapped))
+
+    @cached_property
+    def _resting(self) -> Array:
+        return np.array([p.inactive_at for p in self._columns])
 
     @cached_property
     def _cells(self) -> Array:

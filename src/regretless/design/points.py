@@ -287,7 +287,7 @@ def branch_points(space: Space, seed: Seed = 0) -> Array:
                     point[j] = rng.choice(sorted(places))
                 places.discard(float(point[j]))
         chosen.append(point)
-    return np.array(chosen).reshape(len(chosen), space.dim)
+    return space.settled(np.array(chosen).reshape(len(chosen), space.dim))
 
 
 def latin_hypercube(space: Space, n: int, seed: Seed = 0) -> Array:

@@ -108,7 +108,7 @@ def test_values_of_numpy_are_stored_as_plain_ones() -> None:
     "base", [SE((0.4, 0.7, 1.3)), Matern((0.4, 0.7, 1.3)), Rippled((0.4, 0.7, 1.3))]
 )
 def test_arcs_are_distances_of_a_plane(base: Any) -> None:
-    """Against the definition: distances on a circle of half the range, whose centre is inactive."""
+    """Against the definition: distances on half a circle, whose centre is inactive."""
     rng = np.random.default_rng(0)
     x = rng.random((30, 3))
     on = activity(x, RULES)
@@ -118,8 +118,8 @@ def test_arcs_are_distances_of_a_plane(base: Any) -> None:
             s[i, j] = ((x[i, 0] - x[j, 0]) / 0.4) ** 2
             for column, length in ((1, 0.7), (2, 1.3)):
                 a, b = on[column][i], on[column][j]
-                turn = 2.0 * (x[i, column] - x[j, column])
-                apart = 0.5 * (1.0 - np.cos(turn)) if a and b else 0.25 * (a != b)
+                chord = 2.0 * np.sin(0.5 * np.pi * (x[i, column] - x[j, column]))
+                apart = (chord**2 if a and b else float(a != b)) / np.pi**2
                 s[i, j] += apart / length**2
     kernel = Arcs(base, (0, 1, 2), RULES, at_once=3)
     np.testing.assert_allclose(kernel.gram(x), base._shape(s.copy()), rtol=1e-9)

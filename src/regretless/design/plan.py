@@ -112,7 +112,7 @@ class Start:
         if self._adapts and space.conditional:
             return designs.branches_first(space, self.longest, self.seed)
         if self.middle_only and not space.has_choices:
-            middle = space.canonical(np.full((1, space.dim), 0.5))
+            middle = space.repaired(space.canonical(np.full((1, space.dim), 0.5)))
             others = designs.sobol(space, self.longest, self.seed)
             return np.vstack([middle, others[(others != middle).any(axis=1)]])
         if self.design == "lhs":
@@ -123,9 +123,12 @@ class Start:
             return designs.sobol(space, self.longest, self.seed)
         return designs.grid(space, self._levels)
 
-    @property
+    @cached_property
     def _free(self) -> int:
-        """The number of columns with more than one value, at least 1."""
+        """The number of columns with more than one value that exist at once, at least 1."""
+        if self.space.conditional:
+            here = self.space.active(self.space.branches) & np.array(self.space.varies)
+            return max(1, int(here.sum(axis=1).max()))
         return max(1, sum(self.space.varies))
 
     @cached_property
@@ -143,7 +146,7 @@ class Start:
         else:
             levels = designs.grid_levels(self.n0, self._free)
         left = iter(levels)
-        return [next(left) if varies else 1 for varies in self.space.varies]
+        return [next(left, 1) if varies else 1 for varies in self.space.varies]
 
     @property
     def _planned(self) -> int:
@@ -162,7 +165,7 @@ class Start:
         space = self.space
         if self.design != "auto":
             return False
-        if self.middle_only or space.conditional:
+        if self.middle_only or space.conditional or space.where:
             return True
         if self.n0 is not None or self._free > self.rules.grid_dims or space.has_choices:
             return True

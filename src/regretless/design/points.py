@@ -17,7 +17,7 @@ from regretless._internal.arrays import Array
 from regretless._internal.shown import shown
 from regretless._internal.validate import whole
 from regretless.errors import ConfigError
-from regretless.space import Space, product
+from regretless.space import MAX_GRID_POINTS, Space, product
 
 Seed: TypeAlias = int | Sequence[int] | np.random.Generator
 
@@ -128,7 +128,9 @@ def grid(space: Space, levels: int | Sequence[int]) -> Array:
         diagonal = np.repeat(_centres(m)[:, None], space.dim, axis=1)
         columns.append(np.unique(space.spread(diagonal)[:, j]))
     points = product(columns)
-    return _distinct(space.settled(points)) if space.conditional else points
+    if space.conditional:
+        points = _distinct(space.settled(points))
+    return _distinct(space.repaired(points)) if space.where else points
 
 
 def sobol(space: Space, n: int, seed: Seed = 0) -> Array:
@@ -167,11 +169,11 @@ def sobol(space: Space, n: int, seed: Seed = 0) -> Array:
 
     if _exhausted(space, n):
         return rng.permutation(space.grid())
-    chosen = _distinct(space.spread(points(0)[:n]))
+    chosen = _distinct(_kept(space, points(0)[:n]))
     for attempt in range(1, _ROUNDS):
         if len(chosen) == n:
             break
-        chosen = _distinct(space.spread(points(attempt)))[:n]
+        chosen = _distinct(_kept(space, points(attempt)))[:n]
     return _topped_up(space, chosen, n, rng)
 
 
@@ -212,7 +214,8 @@ def choices_first(space: Space, n: int, seed: Seed = 0) -> Array:
     middle = np.repeat(space.spread(np.full((1, space.dim), 0.5)), min(each, n), axis=0)
     for j, choices in shuffled.items():
         middle[:, j] = np.resize(choices, len(middle))  # repeats the choices if there are too few
-    return _distinct(space.settled(np.concatenate([middle, others])))[:n]
+    first = space.repaired(space.settled(middle))
+    return _distinct(np.concatenate([first, others]))[:n]
 
 
 def branches_first(space: Space, n: int, seed: Seed = 0) -> Array:
@@ -287,7 +290,7 @@ def branch_points(space: Space, seed: Seed = 0) -> Array:
                     point[j] = rng.choice(sorted(places))
                 places.discard(float(point[j]))
         chosen.append(point)
-    return space.settled(np.array(chosen).reshape(len(chosen), space.dim))
+    return space.repaired(space.settled(np.array(chosen).reshape(len(chosen), space.dim)))
 
 
 def latin_hypercube(space: Space, n: int, seed: Seed = 0) -> Array:
@@ -320,7 +323,7 @@ def latin_hypercube(space: Space, n: int, seed: Seed = 0) -> Array:
     chosen = np.empty((0, space.dim))
     for _ in range(_ROUNDS):
         slices = rng.permuted(np.tile(np.arange(n)[:, None], space.dim), axis=0)
-        draw = space.spread((slices + rng.random((n, space.dim))) / n)
+        draw = _kept(space, (slices + rng.random((n, space.dim))) / n)
         chosen = _distinct(np.concatenate([chosen, draw]))[:n]
         if len(chosen) == n:
             break
@@ -359,14 +362,22 @@ def _distinct(points: Array) -> Array:
     return points[np.sort(first)]
 
 
+def _kept(space: Space, draws: Array) -> Array:
+    """The points of uniform draws that keep the limits."""
+    points = space.spread(draws)
+    return points[space.keeps(points)] if space.where else points
+
+
 def _exhausted(space: Space, n: int) -> bool:
     return space.size is not None and space.size <= n
 
 
 def _topped_up(space: Space, chosen: Array, n: int, rng: np.random.Generator) -> Array:
-    """Fill `chosen` up to n points with random other points of a finite space."""
-    if len(chosen) == n or space.size is None:
+    """Fill `chosen` up to n points with random other points of a finite space, or within limits."""
+    if len(chosen) == n or (space.size is None and not space.where):
         return chosen
+    if space.size is None or space.size > MAX_GRID_POINTS:
+        return _distinct(np.concatenate([chosen, space.drawn(n - len(chosen), rng)]))
     shuffled = rng.permutation(space.grid())
     return _distinct(np.concatenate([chosen, shuffled]))[:n]
 

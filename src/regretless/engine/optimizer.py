@@ -43,6 +43,7 @@ from regretless.kernels import Kernel
 from regretless.model import Belief, Model, Observation, checked_model
 from regretless.policies import EIC, Policy, make_policy, stored_policy
 from regretless.results import Best, Decision, Landscape, Row, Trial
+from regretless.search import constraints_of
 from regretless.space import Scalar, Space
 from regretless.theory import noise_ratio, omega_scale
 
@@ -351,14 +352,18 @@ class Optimizer(WithLock):
         return saved.dump(Created(self.spec()), self._log)
 
     @classmethod
-    def from_json(cls, text: str, *, policy: Policy | None = None) -> Optimizer:
+    def from_json(
+        cls, text: str, *, policy: Policy | None = None, space: Space | None = None
+    ) -> Optimizer:
         """Restore the optimiser that `to_json` wrote.
 
         Args:
             text: the JSON, of this release or an older one.
             policy: the instance, if the optimiser was created with a policy class of your own.
+            space: the space, if some of its limits are functions.
 
         Raises:
+            ConfigError: the space is needed and was not given, or is another one.
             StorageError: the text is not the JSON of an optimiser that this release can read.
 
         Example:
@@ -369,7 +374,7 @@ class Optimizer(WithLock):
             True
         """
         created, events = saved.load(text)
-        optimizer = cls.from_spec(created.settings, policy=policy)
+        optimizer = cls.from_spec(created.settings, policy=policy, space=space)
         for event in events:
             optimizer.apply(event)
         return optimizer
@@ -390,7 +395,9 @@ class Optimizer(WithLock):
         }
 
     @classmethod
-    def from_spec(cls, spec: Mapping[str, Any], *, policy: Policy | None = None) -> Optimizer:
+    def from_spec(
+        cls, spec: Mapping[str, Any], *, policy: Policy | None = None, space: Space | None = None
+    ) -> Optimizer:
         """An optimiser with the settings that `spec` of this or an older release returned.
 
         It has no events yet.  For studies and front ends; users do not need it.
@@ -399,7 +406,7 @@ class Optimizer(WithLock):
             StorageError: the settings cannot be read.
         """
         try:
-            return cls(**saved.arguments(spec, policy))
+            return cls(**saved.arguments(spec, policy, space))
         except (KeyError, TypeError, AttributeError) as error:
             raise StorageError(f"settings of an Optimizer: {shown(error)}") from None
 
@@ -526,6 +533,7 @@ class Optimizer(WithLock):
             sign=self._sign,
             rng=rng or np.random.default_rng([self.seed, self.asked]),
             defaults=self.defaults,
+            constraints=constraints_of(self.space),
         )
 
     def __repr__(self) -> str:

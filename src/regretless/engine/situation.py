@@ -97,11 +97,13 @@ class Situation:
         # These closures do not refer to self, because a reference cycle would keep the posterior
         # in memory.
         posterior, domain, rng, begin = self._expected, self._domain, self.rng, self._begin
-        rules = self.defaults.search
+        rules, constraints = self.defaults.search, self.constraints
 
         @cache  # so that a decision and its explanation use the same incumbent
         def highest(width: float) -> tuple[Array, float]:
             score = upper_score(posterior, width)
+            if constraints:
+                score = score.within(*constraints)
             found = maximise(score, domain, begin(score.width), rng, rules, brief=True)
             return found.x, found.value
 
@@ -212,4 +214,4 @@ class Situation:
 
 def draw(space: Domain, rng: Generator) -> Array:
     """A point drawn uniformly from the space."""
-    return np.asarray(space.spread(rng.random((1, space.dim)))[0])
+    return np.asarray(space.drawn(1, rng)[0])

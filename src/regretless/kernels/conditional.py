@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import sqrt
+from math import pi, sqrt
 from typing import TypeAlias
 
 import numpy as np
@@ -33,9 +33,10 @@ from regretless.kernels.radial import Radial
 # have to hold.  The rules of a parent come before those of its children.
 Rule: TypeAlias = tuple[int, int, tuple[tuple[float, float], ...]]
 
-# The angle of an arc.  The radius is half the length of the range, so that an inactive column is
-# as far from each value as the middle of a straight range is from its ends.
-_ANGLE = 2.0
+# The angle of an arc: half a circle.  With a larger one, values would come closer again towards the
+# ends of the range.  With a smaller one, the centre would be further away, and the model would see
+# less of what is common to points that have the column and points that have not.
+_ANGLE = pi
 
 
 def activity(x: Array, rules: Sequence[Rule]) -> dict[int, NDArray[np.bool_]]:
@@ -86,9 +87,8 @@ def most_at_once(columns: Sequence[int], rules: Sequence[Rule]) -> int:
 class Arcs(Kernel, json="Arcs"):
     """A radial kernel over columns, some of which are not always active.
 
-    Two active values of such a column are nearly as far apart as on a straight range.  An active
-    and an inactive column are (1/2) / h apart, for the length-scale h.  Two inactive ones are the
-    same.
+    Two active values of such a column are about as far apart as on a straight range.  An active and
+    an inactive column are 1 / (pi h) apart, for the length-scale h.  Two inactive ones are equal.
 
     Args:
         base: the radial kernel, with one length-scale for each column.  Its own `columns` are None.
@@ -103,7 +103,7 @@ class Arcs(Kernel, json="Arcs"):
         >>> kernel = Arcs(SE((1.0,)), columns=(1,), rules=(rule,), at_once=1)
         >>> x = np.array([[0.25, 0.5], [0.75, 0.0], [0.75, 1.0]])
         >>> kernel.gram(x[:1], x).round(4).tolist()  # the first point has no column 1
-        [[1.0, 0.8825, 0.8825]]
+        [[1.0, 0.9506, 0.9506]]
     """
 
     base: Radial

@@ -9,11 +9,14 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless.policies import Rows
 from regretless.space import Space, product
+
+_DRAWS = 64  # for each point that has to keep limits
 
 
 class Slice:
@@ -27,7 +30,7 @@ class Slice:
     def __init__(self, space: Space, fixed: Mapping[int, float]) -> None:
         self._space, self._fixed = space, dict(fixed)
         self.dim = space.dim
-        self.conditional = space.conditional
+        self.conditional, self.where = space.conditional, space.where
         free = np.ones(space.dim, dtype=bool)
         free[list(fixed)] = False
         self.continuous = space.continuous & free
@@ -64,6 +67,15 @@ class Slice:
     def active(self, points: Array) -> NDArray[np.bool_]:
         """See `Space.active`."""
         return self._space.active(points)
+
+    def keeps(self, points: Array) -> NDArray[np.bool_]:
+        """See `Space.keeps`."""
+        return self._space.keeps(points)
+
+    def drawn(self, count: int, rng: Generator) -> Array:
+        """Random points of the slice that keep all limits; fewer, if hardly any does."""
+        draws = self.spread(rng.random((_DRAWS * count if self.where else count, self.dim)))
+        return np.asarray(draws[self.keeps(draws)][:count])
 
     def neighbours(self, x: npt.ArrayLike) -> Array:
         around = self._space.neighbours(x)

@@ -192,8 +192,8 @@ class _PosteriorView:
         if not gated or not self.optimizer.remaining:
             return None
         space = self.optimizer.space
-        draws = np.random.default_rng(0).random((SAMPLED_POINTS, space.dim))
-        return float(self.situation.landscape(space.spread(draws)).feasible.mean())
+        draws = space.drawn(SAMPLED_POINTS, np.random.default_rng(0))
+        return float(self.situation.landscape(draws).feasible.mean())
 
     def slices(self) -> list[dict[str, Any]]:
         """The posterior along each parameter through the best point, with the results.

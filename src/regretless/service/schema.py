@@ -120,6 +120,10 @@ class SpaceIn(_Request):
     """What `Space.to_json()` writes: a list, since the order matters."""
 
     parameters: Annotated[list[ParameterIn], Field(min_length=1, max_length=MAX_PARAMETERS)]
+    where: Annotated[
+        list[Annotated[StrictStr, Field(max_length=2000)]],
+        Field(max_length=100, description='limits such as "a + b <= 1"'),
+    ] = []
 
 
 class NewStudy(_Request):

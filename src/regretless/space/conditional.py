@@ -150,6 +150,13 @@ class Conditional(Parameter):
     def places(self) -> Array:
         return self.parameter.places()
 
+    @property
+    def has_numbers(self) -> bool:
+        return self.parameter.has_numbers
+
+    def numbers(self, u: Array) -> tuple[Array, Array]:
+        return self.parameter.numbers(u)
+
     def validate(self, value: object, name: str = "value") -> Scalar:
         return self.parameter.validate(value, name)
 

@@ -19,8 +19,8 @@ from regretless._internal.registry import register
 from regretless._internal.shown import shown
 from regretless.errors import SpaceError
 from regretless.kernels import Kernel
-from regretless.space.checks import check_name, quoted
-from regretless.space.scales import Levels, Line
+from regretless.space.checks import check_name, is_real, quoted
+from regretless.space.scales import Levels, Line, LogRanks
 
 Scalar: TypeAlias = str | int | float | bool | None
 
@@ -155,6 +155,31 @@ class Parameter(ABC):
         """The coordinates of all levels; empty for a continuous parameter."""
         scale = self.scale
         return np.empty(0) if isinstance(scale, Line) else scale.place(np.arange(scale.count))
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether all values are numbers in their order, so that a limit may name the parameter."""
+        scale = self.scale
+        if isinstance(scale, Line):
+            return True
+        listed = range(1 if scale.levels is None else scale.count)
+        return self.has_order and all(is_real(self._value(k)) for k in listed)
+
+    def numbers(self, u: Array) -> tuple[Array, Array]:
+        """The values at these coordinates, and their slopes there; also between the levels."""
+        scale = self.scale
+        if isinstance(scale, Line):
+            return scale.values(u)
+        first, last = float(self._value(0) or 0), float(self._value(scale.count - 1) or 0)
+        if scale.count == 1:
+            return np.full_like(u, first), np.zeros_like(u)
+        if scale.levels is None:
+            log = isinstance(scale, LogRanks)
+            return Line(first, last, log).values(u)
+        levels, values = scale.levels, np.array([float(self._value(k)) for k in range(scale.count)])  # type: ignore[arg-type]
+        rises = np.diff(values) / np.diff(levels)
+        cell = np.clip(np.searchsorted(levels, u, side="right") - 1, 0, scale.count - 2)
+        return np.interp(u, levels, values), rises[cell]
 
     def is_active(self, params: Mapping[str, Any]) -> bool:
         """Whether the parameter exists, given the values of the parameters before it."""

@@ -11,7 +11,7 @@ as the same canonical point, bit for bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -27,6 +27,7 @@ from regretless.errors import SpaceError
 from regretless.kernels import Rule, activity
 from regretless.space.checks import check_name, quoted
 from regretless.space.conditional import Conditional, resolved, rules_of
+from regretless.space.limits import Function, Limit, Region, limits_of, stored_limit
 from regretless.space.lists import Categorical, Ordinal
 from regretless.space.numbers import Float, Int
 from regretless.space.parameter import Parameter, Scalar, parameter_from_json
@@ -44,9 +45,12 @@ class Space:
 
     Args:
         parameters: a mapping of names to `Float`, `Int`, `Categorical` or `Ordinal` parameters.
+        where: limits that a point has to keep.  Each is a text such as "a + b <= 1", or a function
+            of the parameters that is true where the limit is kept.  A function can't be stored.
 
     Raises:
-        SpaceError: the mapping is empty, a name is not a string, or a value is not a parameter.
+        SpaceError: the mapping is empty, a name is not a string, or a value is not a parameter; a
+            limit can't be read, or no point keeps the limits, or hardly any.
 
     Example:
         >>> space = Space({"dose": Float(0.1, 10.0, log=True), "visits": Int(1, 12)})
@@ -54,12 +58,20 @@ class Space:
         {'dose': 1.0, 'visits': 4}
         >>> space.dim
         2
+        >>> shares = Space({"a": Int(0, 1), "b": Int(0, 1)}, where=["a + b <= 1"])
+        >>> shares.validate({"a": 1, "b": 1})
+        Traceback (most recent call last):
+            ...
+        regretless.errors.SpaceError: params: outside the limit 'a + b <= 1', got {'a': 1, 'b': 1}
     """
 
     names: tuple[str, ...]
     _columns: tuple[Parameter, ...]
+    where: tuple[str | Function, ...]
 
-    def __init__(self, parameters: Mapping[str, Parameter]) -> None:
+    def __init__(
+        self, parameters: Mapping[str, Parameter], where: Iterable[str | Function] = ()
+    ) -> None:
         if not isinstance(parameters, Mapping) or not parameters:
             raise SpaceError(
                 f"Space: need a mapping of names to parameters, got {shown(parameters)}"
@@ -71,6 +83,41 @@ class Space:
                 raise SpaceError(f"{name}: must be a {kinds}, got {shown(parameter)}")
         object.__setattr__(self, "names", tuple(parameters))
         object.__setattr__(self, "_columns", resolved(parameters))
+        if isinstance(where, str) or not isinstance(where, Iterable):
+            raise SpaceError(f"where: need a list of limits, got {shown(where)}")
+        object.__setattr__(self, "where", tuple(where))
+        if self.where:
+            self._region  # noqa: B018  # raises if no point keeps the limits
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.names, self._columns, self.where
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        for name, value in zip(("names", "_columns", "where"), state, strict=True):
+            object.__setattr__(self, name, value)
+
+    @cached_property
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits of `where`, for a search; a text with several comparisons has several."""
+        return limits_of(self, self.where)
+
+    @cached_property
+    def _region(self) -> Region:
+        return Region(self, self.limits)
+
+    def keeps(self, points: Array) -> NDArray[np.bool_]:
+        """For each canonical point, whether it keeps all limits."""
+        return self._region.keeps(points) if self.where else np.ones(len(points), dtype=bool)
+
+    def repaired(self, points: Array) -> Array:
+        """Canonical points; those that break a limit are moved inside."""
+        return self._region.repaired(points) if self.where else points
+
+    def drawn(self, count: int, rng: np.random.Generator) -> Array:
+        """So many random points that keep all limits, of shape (count, dim)."""
+        if self.where:
+            return self._region.drawn(count, rng)
+        return self.spread(rng.random((count, self.dim)))
 
     @property
     def parameters(self) -> Mapping[str, Parameter]:
@@ -132,14 +179,14 @@ class Space:
     def size(self) -> int | None:
         """The number of points in the space; None if a column is continuous.
 
-        If parameters are conditional and there are more than a million combinations, this is the
-        number of combinations.
+        If parameters are conditional or have limits, and there are more than a million
+        combinations, this is the number of combinations.
         """
         counts = [p.scale.count for p in self._columns if p.scale.count is not None]
         if len(counts) < self.dim:
             return None
         most = math.prod(counts)
-        if not self.conditional or most > MAX_GRID_POINTS:
+        if not (self.conditional or self.where) or most > MAX_GRID_POINTS:
             return most
         return len(self.grid())
 
@@ -192,7 +239,17 @@ class Space:
             raise SpaceError(
                 f"params: {quoted(idle)} is not active here, got {shown(dict(params))}"
             )
-        return {name: p.validate(params[name], name) for name, p in active.items()}
+        values = {name: p.validate(params[name], name) for name, p in active.items()}
+        if self.where:
+            self._check_limits(values)
+        return values
+
+    def _check_limits(self, values: dict[str, Scalar]) -> None:
+        x = self._encoded(values)
+        for limit in self.limits:
+            if not limit.allows(values, x):
+                broken = getattr(limit, "text", None) or getattr(limit, "name", "")
+                raise SpaceError(f"params: outside the limit {shown(broken)}, got {shown(values)}")
 
     def encode(self, params: Mapping[str, object]) -> Array:
         """The canonical encoded point of these parameters, of shape (dim,).
@@ -203,7 +260,9 @@ class Space:
         Raises:
             SpaceError: a value is missing or invalid, or a name is unknown.
         """
-        values = self.validate(params)
+        return self._encoded(self.validate(params))
+
+    def _encoded(self, values: Mapping[str, Scalar]) -> Array:
         if len(values) == self.dim:  # all are active
             columns = zip(self._columns, values.values(), strict=True)
             return np.array([parameter.encode(value) for parameter, value in columns])
@@ -279,7 +338,8 @@ class Space:
         if count > MAX_GRID_POINTS:
             raise SpaceError(f"grid: {count} points are more than {MAX_GRID_POINTS}")
         every = product([p.places() for p in self._columns])
-        return np.unique(self.canonical(every), axis=0) if self.conditional else every
+        every = np.unique(self.canonical(every), axis=0) if self.conditional else every
+        return every[self.keeps(every)] if self.where else every
 
     def neighbours(self, x: npt.ArrayLike) -> Array:
         """The points that differ from x by one move in one discrete column, of shape (k, dim).
@@ -300,18 +360,27 @@ class Space:
         for row, (j, u) in zip(around, moves, strict=True):
             row[j] = u
         if not self.conditional:
-            return around
+            return around[self.keeps(around)] if self.where else around
         around = self.settled(around)  # a move of an inactive column leads nowhere
-        return np.asarray(around[(around != here).any(axis=1)])
+        around = around[(around != here).any(axis=1)]
+        return np.asarray(around[self.keeps(around)])
 
     def to_json(self) -> dict[str, Any]:
-        """The space as JSON.  The parameters are a list, because their order matters."""
+        """The space as JSON.  The parameters are a list, because their order matters.
+
+        Of a limit that is a function, only its name is written.
+        """
         columns = zip(self.names, self._columns, strict=True)
-        return {"parameters": [{"name": name, **p.to_json()} for name, p in columns]}
+        written: dict[str, Any] = {
+            "parameters": [{"name": name, **p.to_json()} for name, p in columns]
+        }
+        if self.where:
+            written["where"] = [stored_limit(limit) for limit in self.where]
+        return written
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Space:
-        """The space that `to_json` wrote.
+        """The space that `to_json` wrote, if none of its limits is a function.
 
         Raises:
             SpaceError: the JSON describes no valid space.
@@ -322,10 +391,21 @@ class Space:
         pairs = [parameter_from_json(entry) for entry in entries]
         if len({name for name, _ in pairs}) < len(pairs):
             raise SpaceError(f"Space: names must be distinct, got {quoted(n for n, _ in pairs)}")
-        return cls(dict(pairs))
+        where = data.get("where", [])
+        if not isinstance(where, list):
+            raise SpaceError(f"where: need a list of limits, got {shown(where)}")
+        for limit in where:
+            if not isinstance(limit, str):
+                name = limit.get("function") if isinstance(limit, Mapping) else limit
+                raise SpaceError(
+                    f"where: {shown(name)} is no text: a limit that is a function can't be read"
+                    " from JSON, so give the space itself"
+                )
+        return cls(dict(pairs), where)
 
     def __repr__(self) -> str:
-        return f"Space({dict(self.parameters)!r})"
+        where = f", where={list(self.where)!r}" if self.where else ""
+        return f"Space({dict(self.parameters)!r}{where})"
 
     @cached_property
     def _named(self) -> dict[str, Parameter]:

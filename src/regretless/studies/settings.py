@@ -85,4 +85,7 @@ def _space_differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> lis
             f"space: {name}: {k} {shown(old[name].get(k))} there, {shown(new[name].get(k))} here"
             for k in fields
         ]
+    limits = there.get("where", []), here.get("where", [])
+    if not alike(*limits):
+        out.append(f"space: where {shown(limits[0])} there, {shown(limits[1])} here")
     return out or [f"space: the order is {', '.join(old)} there, {', '.join(new)} here"]

@@ -22,7 +22,8 @@ from regretless.engine import (
     Told,
     read,
 )
-from regretless.errors import RegretlessError, UnknownStudyError
+from regretless.errors import ConfigError, RegretlessError, UnknownStudyError
+from regretless.space import Space
 from regretless.studies.settings import policy_of_ones_own
 
 if TYPE_CHECKING:  # the journal needs SQLAlchemy; `import regretless` must not
@@ -82,10 +83,13 @@ class State:
     broken: bool = False
 
     @classmethod
-    def of(cls, journal: Journal, name: str, policy: object = None) -> State:
+    def of(
+        cls, journal: Journal, name: str, policy: object = None, space: Space | None = None
+    ) -> State:
         """The state after all events of a study.
 
         `policy` is the instance, if the study was created with a policy class of the user's own.
+        `space` is the space that it was created with, if some of its limits are functions.
         """
         events = journal.read(name)
         if not events:
@@ -95,14 +99,15 @@ class State:
                 f"{journal.label}: there is no study {shown(name)} (studies: {there or 'none'});"
                 " to create it, give its space and budget"
             )
-        state = _begun(journal, events[0], policy)
+        state = _begun(journal, events[0], policy, space)
         for stored in events[1:]:
             state.fold(stored)
         return state
 
     def rebuilt(self) -> State:
         """A new state after all events of the journal, to replace a broken one."""
-        state = State.of(self.journal, self.last.study, self.optimizer.policy)
+        own = self.optimizer.policy, self.optimizer.space
+        state = State.of(self.journal, self.last.study, *own)
         state.optimizer._records.hand_out_as(self.optimizer._records)
         return state
 
@@ -151,7 +156,7 @@ class State:
         return Snapshot(last.study, last.seq, last.time, optimizer, tuple(self.asked_at))
 
 
-def _begun(journal: Journal, first: StoredEvent, policy: object) -> State:
+def _begun(journal: Journal, first: StoredEvent, policy: object, space: Space | None) -> State:
     """The state after the first event."""
     name = first.study
     if first.kind != "created":
@@ -163,7 +168,11 @@ def _begun(journal: Journal, first: StoredEvent, policy: object) -> State:
     assert isinstance(created, Created)
     own = policy_of_ones_own(name, created, policy)
     try:
-        optimizer = Optimizer.from_spec(created.settings, policy=own)
+        optimizer = Optimizer.from_spec(created.settings, policy=own, space=space)
+    except ConfigError as error:
+        if not str(error).startswith("space: "):
+            raise journal.corrupt(name, 1, str(error)) from error
+        raise ConfigError(f"study {shown(name)}: {error}") from None
     except RegretlessError as error:
         raise journal.corrupt(name, 1, str(error)) from error
     return State(journal, created, optimizer, first)

@@ -168,7 +168,7 @@ class Study(Reading):
         if fresh is not None and not journal.last_seq(name):
             kind, version, body = write(Created(through_json(fresh.spec())))
             journal.append(name, kind, body, version=version, key="created", expected_seq=1)
-        state = State.of(journal, name, given.get("policy"))
+        state = State.of(journal, name, given.get("policy"), given.get("space"))
         if different := differences(state.created, state.optimizer, given):
             raise ConfigError(
                 f"{journal.label}: study {shown(name)} was created with other settings: "

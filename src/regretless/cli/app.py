@@ -20,7 +20,7 @@ from regretless.cli import text
 from regretless.cli.arguments import from_json, names
 from regretless.errors import ConfigError, MissingExtraError, RegretlessError
 from regretless.results import Row
-from regretless.space import Space
+from regretless.space import Space, change_from_json
 from regretless.studies import Study, known_before, observe_nth, study_json
 
 try:
@@ -244,6 +244,24 @@ def extend(study: Name, budget: int, storage: Storage = DEFAULT) -> None:
     """Set a new total budget."""
     with Study.open(storage, study) as opened:
         opened.extend(budget)
+
+
+@app.command()
+def change(
+    study: Name,
+    what: Annotated[
+        str,
+        typer.Argument(
+            help='JSON: {"add": [{"name": "y", "type": "float", "low": 0, "high": 1, "value": 0}],'
+            ' "widen": [a parameter], "freeze": {"x": 0.5}, "drop": {"z": 1}}, or some of these.'
+        ),
+    ],
+    storage: Storage = DEFAULT,
+) -> None:
+    """Change the space: add, freeze, widen or drop parameters.  All results stay."""
+    given = change_from_json(from_json("change", what))
+    with Study.open(storage, study) as opened:
+        opened.change_space(**given)
 
 
 # --- looking --------------------------------------------------------------------------------------

@@ -102,7 +102,19 @@ class Extended:
     budget: int
 
 
-Event = Created | Asked | Told | Observed | Abandoned | Extended
+@dataclass(frozen=True)
+class Changed:
+    """The space has other parameters from now on.
+
+    `parameters` is the list in the JSON of the new space.  Its limits are those of the old one.
+    `values` has the value that each added parameter had so far.
+    """
+
+    parameters: list[Body]
+    values: dict[str, Scalar]
+
+
+Event = Created | Asked | Told | Observed | Abandoned | Extended | Changed
 
 
 class Written(NamedTuple):
@@ -267,6 +279,13 @@ def _write_result(event: Told | Observed) -> Body:
     return {"time": event.time and event.time.isoformat(), "outcomes": outcomes}
 
 
+def _read_changed(fields: _Fields) -> Changed:
+    listed = fields["parameters"]
+    if not (isinstance(listed, list) and all(isinstance(each, Mapping) for each in listed)):
+        raise fields.wrong("parameters", f"need a list of objects, got {shown(listed)}")
+    return Changed([dict(each) for each in listed], fields.object("values"))
+
+
 class _Kind(NamedTuple):
     version: int  # the newest one
     read: Callable[[_Fields], Event]
@@ -288,6 +307,11 @@ _KINDS = {
         lambda fields: Extended(fields.whole("budget", least=1)),
         lambda event: {"budget": event.budget},
     ),
+    "changed": _Kind(
+        1,
+        _read_changed,
+        lambda event: {"parameters": event.parameters, "values": dict(event.values)},
+    ),
 }
 _KIND_OF: dict[type, str] = {
     Created: "created",
@@ -296,6 +320,7 @@ _KIND_OF: dict[type, str] = {
     Observed: "observed",
     Abandoned: "abandoned",
     Extended: "extended",
+    Changed: "changed",
 }
 
 

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -28,6 +29,7 @@ from regretless.engine.events import (
     SETTINGS_VERSION,
     Abandoned,
     Asked,
+    Changed,
     Created,
     Event,
     Extended,
@@ -44,7 +46,7 @@ from regretless.model import Belief, Model, Observation, checked_model
 from regretless.policies import EIC, Policy, make_policy, stored_policy
 from regretless.results import Best, Decision, Landscape, Row, Trial
 from regretless.search import constraints_of
-from regretless.space import Scalar, Space
+from regretless.space import Parameter, Scalar, Space
 from regretless.theory import noise_ratio, omega_scale
 
 Direction = Literal["maximize", "minimize"]
@@ -109,7 +111,7 @@ class Optimizer(WithLock):
     ) -> None:
         if not isinstance(space, Space):
             raise ConfigError(f"space: need a Space, got {shown(space)}")
-        self.space = space
+        self.space = self._first_space = space
         budget = whole("budget", budget, least=1, most=MAX_WHOLE)
         self.seed = whole("seed", seed, least=0, most=MAX_WHOLE)
         self.policy = make_policy(policy)
@@ -125,8 +127,10 @@ class Optimizer(WithLock):
         n0 = None if n0 is None else checked_n0(n0)
         points = checked_design(space, design)
         self._start = Start(space, Horizon(budget), points, n0, self.seed, self.defaults.start)
+        self._first_design = points
         self._sign = 1.0 if direction == "maximize" else -1.0
-        self._records = Records(space, budget, self.policy.name)
+        check = partial(checked_model, model=self.model, rules=self.defaults.fit)
+        self._records = Records(space, budget, self.policy.name, check)
         self._log: list[Event] = []
         self._belief = Belief.empty(self.model, space.columns, self.defaults)
         # The last proposal, and the belief after it is applied.
@@ -241,6 +245,46 @@ class Optimizer(WithLock):
         """Set a new total budget; see `AskTell.extend`."""
         self._apply_any(self._records.extending(budget))
 
+    @in_turn
+    def change_space(
+        self,
+        *,
+        add: Mapping[str, tuple[Parameter, Scalar]] | None = None,
+        freeze: Mapping[str, Scalar] | None = None,
+        widen: Mapping[str, Parameter] | None = None,
+        drop: Mapping[str, Scalar] | None = None,
+    ) -> None:
+        """Change the space while the run goes on.
+
+        All results stay, with the values that the parameters had.  Pending trials may still be
+        told.  The next ask fits the model anew.
+
+        Args:
+            add: new parameters by name, each with the value that it had so far:
+                `{"cache": (rl.Int(0, 9), 3)}`.
+            freeze: parameters that have this value from now on.
+            widen: parameters with a new range or list, which holds all old values.  It may also be
+                the old range of a frozen parameter, which is then tuned again.
+            drop: parameters that are no longer in `params`, and the value that they have from now
+                on.
+
+        Raises:
+            SpaceError: a parameter is unknown, or known already; a value is not one of its values;
+                a range does not hold the old one; or no point would keep the limits.
+            ConfigError: the kernel of the model does not suit the new space.
+
+        Example:
+            >>> import regretless as rl
+            >>> space = rl.Space({"x": rl.Float(0.0, 1.0), "y": rl.Float(0.0, 1.0)})
+            >>> optimizer = rl.Optimizer(space, budget=20)
+            >>> optimizer.observe({"x": 0.5, "y": 0.1}, 3.0)
+            >>> optimizer.change_space(add={"z": (rl.Int(1, 9), 5)}, freeze={"y": 0.4})
+            >>> trial = optimizer.ask()
+            >>> sorted(trial.params), trial.params["y"]
+            (['x', 'y', 'z'], 0.4)
+        """
+        self.apply(self._records.changing(add, freeze, widen, drop))
+
     # -- what is known -----------------------------------------------------------------------------
 
     @property
@@ -283,10 +327,10 @@ class Optimizer(WithLock):
     def best(self) -> Best:
         """The visited point with the best posterior mean; see `AskTell.best`."""
         situation = self._situation()
-        posterior, belief = situation.posterior, situation.belief
-        mu, sigma = posterior.at_data
+        belief = situation.belief
+        points, (mu, sigma) = situation.visited
         row = int(np.argmax(mu))
-        x, mean = posterior.points[row], float(situation.user(mu[row]))
+        x, mean = points[row], float(situation.user(mu[row]))
         half = 1.96 * float(situation.user_sd(mu[row], sigma[row]))
         return Best(
             params=self._records.params_at(x),
@@ -294,7 +338,7 @@ class Optimizer(WithLock):
             low=mean - half,
             high=mean + half,
             count=belief.times_told(x),
-            sample_mean=self._sign * belief.sample_mean(x),
+            sample_mean=self._sign * belief.sample_mean(x) if belief.times_told(x) else mean,
             luckiest=self._sign * belief.luckiest,
         )
 
@@ -383,12 +427,12 @@ class Optimizer(WithLock):
         """The settings as plain JSON types.  For studies and front ends; users do not need it."""
         return {
             "version": SETTINGS_VERSION,
-            "space": self.space.to_json(),
+            "space": self._first_space.to_json(),  # changes are events
             **self._start.horizon.to_json(),  # extensions are events
             "seed": self.seed,
             "policy": stored_policy(self.policy),
             "direction": self.direction,
-            "design": self._start.design,
+            "design": self._first_design,
             "n0": self._start.n0,
             "model": self.model.to_json(),
             "defaults": self.defaults.version,
@@ -471,6 +515,18 @@ class Optimizer(WithLock):
     def _on_observed(self, event: Observed) -> None:
         self._learn(*self._records.fold_observed(event))
 
+    def _on_changed(self, event: Changed) -> None:
+        carry = self._records.fold_changed(event)
+        self.space = self._records.space
+        self._belief = self._belief.carried(self.space.columns, carry)
+        self._proposed = (None, self._belief)
+        start = self._start
+        points = start.points if start.listed else None
+        self._start = replace(start, space=self.space)
+        if points is not None:  # the rest of a list that the user gave, as far as it is possible
+            moved = self.space.repaired(self.space.canonical(carry(points)))
+            self._start = replace(self._start, design=[self.space.decode(x) for x in moved])
+
     def _learn(self, x: Array, told: Outcome, blind: bool = False) -> None:
         weight, known = max(told.count, LEAST_SCALE), self.model.noise_sd
         if told.sem is not None:
@@ -534,6 +590,7 @@ class Optimizer(WithLock):
             rng=rng or np.random.default_rng([self.seed, self.asked]),
             defaults=self.defaults,
             constraints=constraints_of(self.space),
+            fixed=self.space.frozen,
         )
 
     def __repr__(self) -> str:
@@ -554,4 +611,5 @@ _FOLDS: dict[type, Callable[[Optimizer, Any], None]] = {
     Observed: Optimizer._on_observed,
     Abandoned: lambda optimizer, event: optimizer._records.fold_abandoned(event),
     Extended: lambda optimizer, event: optimizer._records.fold_extended(event),
+    Changed: Optimizer._on_changed,
 }

@@ -7,9 +7,11 @@ would change nothing.  Methods that begin with `fold` apply an event.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+
+import numpy as np
 
 from regretless._internal.arrays import Array
 from regretless._internal.shown import shown
@@ -19,6 +21,7 @@ from regretless.engine.events import (
     OBJECTIVE,
     Abandoned,
     Asked,
+    Changed,
     Extended,
     Observed,
     Outcome,
@@ -33,7 +36,16 @@ from regretless.errors import (
 )
 from regretless.horizon import Horizon
 from regretless.results import Decision, Row, Trial, checked_decision, number_of
-from regretless.space import Scalar, Space
+from regretless.space import (
+    Added,
+    Parameter,
+    Scalar,
+    Space,
+    Values,
+    carried,
+    changed,
+    parameters_from_json,
+)
 
 MAX_WHOLE = 10**100  # a budget or a seed; what is larger may be more than a double holds
 
@@ -70,10 +82,18 @@ class Records:
         space: the search space.
         budget: the total number of evaluations.
         policy: the name of the policy, for the decisions of adopted trials.
+        check_columns: raises if the model can't work with these columns.
     """
 
-    def __init__(self, space: Space, budget: int, policy: str) -> None:
+    def __init__(
+        self,
+        space: Space,
+        budget: int,
+        policy: str,
+        check_columns: Callable[[tuple[Parameter, ...]], object],
+    ) -> None:
         self.space = space
+        self.check_columns = check_columns
         self.budget = budget
         self.policy = policy
         self.trials: list[Record] = []  # by number
@@ -82,12 +102,14 @@ class Records:
         # The parameters that the user gave, by encoded point.
         self.known: dict[bytes, dict[str, Scalar]] = {}
         self.prior: list[Row] = []  # prior data, in order
+        self.prior_x: list[Array] = []  # the same points, encoded
 
     def copy(self) -> Records:
         """The same records.  A change of one does not change the other."""
         twin = copy.copy(self)  # the elements of the lists and dicts are frozen
         twin.trials, twin.waiting = self.trials.copy(), self.waiting.copy()
         twin.known, twin.prior = self.known.copy(), self.prior.copy()
+        twin.prior_x = self.prior_x.copy()
         return twin
 
     # -- the event of each verb --------------------------------------------------------------------
@@ -142,6 +164,18 @@ class Records:
         total = self._checked_budget(budget)
         return Extended(total) if always or total != self.budget else None
 
+    def changing(
+        self,
+        add: Added | None = None,
+        freeze: Values | None = None,
+        widen: Mapping[str, Parameter] | None = None,
+        drop: Values | None = None,
+    ) -> Changed:
+        """The event of a change of the space."""
+        space, values = changed(self.space, add, freeze, widen, drop)
+        self.check_columns(space.columns)
+        return Changed(space.to_json()["parameters"], values)
+
     # -- applying events ---------------------------------------------------------------------------
 
     def fold_asked(self, event: Asked) -> None:
@@ -175,6 +209,7 @@ class Records:
         self.known.setdefault(x.tobytes(), params)
         row = Row(None, "observed", params, told.value, told.sem, told.count, None, event.time)
         self.prior.append(row)
+        self.prior_x.append(x)
         return x, told
 
     def fold_abandoned(self, event: Abandoned) -> None:
@@ -185,6 +220,31 @@ class Records:
 
     def fold_extended(self, event: Extended) -> None:
         self.budget = self._checked_budget(event.budget)
+
+    def fold_changed(self, event: Changed) -> Callable[[Array], Array]:
+        """Apply the event; returns the function that turns old points into new ones."""
+        old = self.space
+        self.space = Space(parameters_from_json(event.parameters), old.where)
+        carry = carried(old, self.space, event.values)
+
+        def moved(x: Array) -> Array:
+            return np.asarray(carry(x[None])[0])
+
+        self.trials = [replace(record, x=moved(record.x)) for record in self.trials]
+        self.waiting = {number: self.trials[number] for number in self.waiting}
+        self.prior_x = [moved(x) for x in self.prior_x]
+        known = {moved(np.frombuffer(x)).tobytes(): params for x, params in self.known.items()}
+        here = {x: params for x, params in known.items() if self._is_here(np.frombuffer(x))}
+        self.known = {x: {**params, **event.values} for x, params in here.items()}
+        for params in self.known.values():
+            for name in [name for name in params if self.space.parameters[name].is_dropped]:
+                del params[name]
+        self.started += len(known) - len(here)  # the start does not begin again
+        return carry
+
+    def _is_here(self, x: Array) -> bool:
+        """Whether a point is one of the space, after parameters were frozen."""
+        return bool((self.space.canonical(x[None])[0] == x).all())
 
     # -- what is known -----------------------------------------------------------------------------
 

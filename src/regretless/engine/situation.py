@@ -78,6 +78,23 @@ class Situation:
         return Slice(self.space, self.fixed) if self.fixed else self.space
 
     @cached_property
+    def visited(self) -> tuple[Array, tuple[Array, Array]]:
+        """The points that were visited and may be tried, with their means and sds.
+
+        If parameters are frozen and no visited point has their values, these are all visited points
+        moved to the values.
+        """
+        posterior, domain = self.posterior, self._domain
+        if not isinstance(domain, Slice):
+            return posterior.points, posterior.at_data
+        rows = domain.rows(posterior.points)
+        if len(rows):
+            mu, sigma = posterior.at_data
+            return posterior.points[rows], (mu[rows], sigma[rows])
+        moved = domain.moved(posterior.points)
+        return moved, posterior.predict(moved)
+
+    @cached_property
     def _expected(self) -> Posterior:
         """The posterior, in which each pending point counts as observed."""
         posterior = self.posterior
@@ -120,6 +137,7 @@ class Situation:
             choices=self.space.has_choices,
             defaults=self.defaults,
             fixed=self.fixed,
+            moved=domain.moved if isinstance(domain, Slice) else None,
         )
 
     def _promised(self, after: Posterior) -> float:
@@ -163,7 +181,8 @@ class Situation:
         if not found.feasible:  # the else-branch of Algorithm 1; never for xi = max mu(x_i)
             return *inputs.incumbent, False
         row = policy.settle(inputs, found.value)
-        if row is not None and all(sampled[row, j] == u for j, u in self.fixed.items()):
+        domain = self._domain
+        if row is not None and (isinstance(domain, Space) or row in domain.rows(sampled)):
             return sampled[row], row, False
         if found.row is None and policy.merge:
             row = same_point(score, begin, found.x, inputs.horizon.steps, self.defaults.merge)

@@ -91,6 +91,7 @@ class PolicyInput:
     promised: float = -np.inf
     choices: bool = False
     fixed: Mapping[int, float] = field(default_factory=dict)
+    moved: Callable[[Array], Array] | None = None
 
     @property
     def dim(self) -> int:
@@ -111,6 +112,8 @@ class PolicyInput:
     @cached_property
     def given(self) -> Array:
         """The points of the posterior, with the fixed columns set."""
+        if self.moved is not None:
+            return self.moved(self.posterior.points)
         moved = self.posterior.points.copy()
         for column, place in self.fixed.items():
             moved[:, column] = place

@@ -74,26 +74,32 @@ class Slice:
 
     def drawn(self, count: int, rng: Generator) -> Array:
         """Random points of the slice that keep all limits; fewer, if hardly any does."""
+        if self._fixed.keys() <= self._space.frozen.keys():
+            return self._space.drawn(count, rng)
         draws = self.spread(rng.random((_DRAWS * count if self.where else count, self.dim)))
         return np.asarray(draws[self.keeps(draws)][:count])
 
     def neighbours(self, x: npt.ArrayLike) -> Array:
         around = self._space.neighbours(x)
-        kept = [(around[:, j] == place) for j, place in self._fixed.items()]
-        return np.asarray(around[np.all(kept, axis=0)])
+        places = {j: u for j, u in self._fixed.items() if j not in self._space.frozen}
+        kept = [(around[:, j] == place) for j, place in places.items()]
+        return np.asarray(around[np.all(kept, axis=0)]) if kept else around
 
     def rows(self, points: Array) -> NDArray[np.intp]:
         """The rows of those points that lie in the slice."""
+        if self._space.frozen:  # visited points may be outside of a space that was changed
+            return np.flatnonzero((self.canonical(points) == points).all(axis=1))
         here = [points[:, j] == place for j, place in self._fixed.items()]
         return np.flatnonzero(np.all(here, axis=0))
 
     def moved(self, points: Array) -> Array:
         """The points with the fixed columns set."""
-        return self.settled(self._pinned(np.array(points)))
+        return self._space.repaired(self.canonical(points))
 
     def _pinned(self, points: Array) -> Array:
         for column, place in self._fixed.items():
-            points[:, column] = place
+            if column not in self._space.frozen:  # those that are have no other place
+                points[:, column] = place
         return points
 
 

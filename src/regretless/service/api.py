@@ -17,7 +17,7 @@ from regretless.service import schema
 from regretless.service.open_studies import OpenStudies, OpenStudy
 from regretless.service.problems import Json
 from regretless.service.schema import After, AfterTrial, Key, Limit, Name, Number, ProblemOut
-from regretless.space import Space
+from regretless.space import Space, change_from_json
 from regretless.studies import Snapshot, Study, known_before, observe_nth
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -151,6 +151,16 @@ async def extend(this: This, extension: schema.Extension, key: Key = None) -> No
     was changed in between.
     """
     await this.do(this.study.extend, extension.budget, key=key)
+
+
+@router.post("/{name}/space", status_code=NO_CONTENT)
+async def change_space(this: This, change: schema.Change, key: Key = None) -> None:
+    """Add, freeze, widen or drop parameters.  All results stay.
+
+    A request that is repeated with the same Idempotency-Key changes nothing.
+    """
+    given = change_from_json(change.model_dump(exclude_unset=True))
+    await this.do(this.study.change_space, **given, key=key)
 
 
 @router.get("/{name}/best")

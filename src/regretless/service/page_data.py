@@ -162,12 +162,11 @@ class _PosteriorView:
     def of(cls, optimizer: Optimizer, rows: Sequence[Row]) -> _PosteriorView:
         # Private, but the encoded points, and the noise and the kernel of the last fit, are nowhere
         # else.
-        trials = optimizer._records.trials
+        trials, prior = optimizer._records.trials, iter(optimizer._records.prior_x)
         distinct: dict[bytes, tuple[dict[str, Scalar], Array]] = {}
         for row in rows:
+            x = next(prior) if row.number is None else trials[row.number].x
             if row.value is not None:
-                number = row.number
-                x = optimizer.space.encode(row.params) if number is None else trials[number].x
                 distinct.setdefault(x.tobytes(), (row.params, x))
         params = [each for each, _ in distinct.values()]
         points = np.array([x for _, x in distinct.values()])

@@ -175,6 +175,21 @@ class Adoption(_Request):
     params: Params
 
 
+class AddedIn(ParameterIn):
+    """A new parameter, and the value that it had so far."""
+
+    value: Scalar
+
+
+class Change(_Request):
+    """A change of the space; the verbs are those of `Study.change_space`."""
+
+    add: Annotated[list[AddedIn], Field(max_length=MAX_PARAMETERS)] = []
+    freeze: Params = {}
+    widen: Annotated[list[ParameterIn], Field(max_length=MAX_PARAMETERS)] = []
+    drop: Params = {}
+
+
 class Extension(_Request):
     budget: Budget
 
@@ -283,7 +298,7 @@ class Detail(Summary):
         pending = view.optimizer.pending
         return cls(
             **Summary.of(view).model_dump(),
-            settings=view.optimizer.spec(),
+            settings=view.optimizer.spec() | {"space": view.optimizer.space.to_json()},
             lost=Ledger.from_rows(view.optimizer, view.optimizer.history()).lost(),
             waiting={trial.number: view.asked_at[trial.number] for trial in pending},
         )

@@ -1,5 +1,13 @@
 """The search space: parameters to tune in the user's units, and their encoding in [0, 1]^d."""
 
+from regretless.space.changes import (
+    Added,
+    Values,
+    carried,
+    change_from_json,
+    changed,
+    parameters_from_json,
+)
 from regretless.space.conditional import Conditional, rules_of
 from regretless.space.limits import Limit
 from regretless.space.lists import Categorical, Ordinal
@@ -9,6 +17,7 @@ from regretless.space.space import MAX_GRID_POINTS, Space, product
 
 __all__ = [
     "MAX_GRID_POINTS",
+    "Added",
     "Categorical",
     "Conditional",
     "Float",
@@ -18,6 +27,11 @@ __all__ = [
     "Parameter",
     "Scalar",
     "Space",
+    "Values",
+    "carried",
+    "change_from_json",
+    "changed",
+    "parameters_from_json",
     "product",
     "rules_of",
 ]

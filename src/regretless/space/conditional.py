@@ -130,6 +130,10 @@ class Conditional(Parameter):
     def inactive_at(self) -> float:  # type: ignore[override]
         return self.parameter.inactive_at
 
+    @property
+    def is_dropped(self) -> bool:
+        return self.parameter.is_dropped
+
     def is_active(self, params: Mapping[str, Any]) -> bool:
         """Whether the kind itself says so; a space also asks the conditions."""
         return self.parameter.is_active(params)
@@ -191,7 +195,7 @@ def resolved(parameters: Mapping[str, Parameter]) -> tuple[Parameter, ...]:
     for name, parameter in parameters.items():
         if isinstance(parameter, Conditional):
             rules = [_rule(name, c, columns, parameters) for c in parameter.conditions]
-            plain = [c.validated(parameters[c.parameter]) for c in parameter.conditions]
+            plain = [c.validated(parameters[c.parameter].plain) for c in parameter.conditions]
             parameter = replace(parameter, conditions=tuple(plain), rules=tuple(rules))
         out.append(parameter)
     return tuple(out)
@@ -220,7 +224,7 @@ def _rule(
             " decides whether that exists"
         )
     try:
-        ranges = condition.ranges(parameters[parent])
+        ranges = condition.ranges(parameters[parent].plain)
     except SpaceError as error:
         raise SpaceError(f"{name}: when: {error}") from None
     return columns[name], columns[parent], ranges

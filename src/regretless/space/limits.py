@@ -246,8 +246,8 @@ class Region:
                 moved = space.canonical(x + reach * away)
                 other = x.copy()
                 other[np.arange(count), one] = fresh[np.arange(count), one]
-                turn = rng.random(count) < 0.3
-                moved = np.where(turn[:, None], space.spread(other), moved)
+                turn = rng.random((count, 1)) < 0.3
+                moved = np.where(turn, space.spread(other), moved)
                 good = waiting & self.keeps(moved)
                 x = np.where(good[:, None], moved, x)
                 waiting &= ~good

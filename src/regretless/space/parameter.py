@@ -76,8 +76,13 @@ class Parameter(ABC):
 
     @property
     def plain(self) -> Parameter:
-        """The parameter without its conditions."""
+        """The parameter without its conditions, and with all values that it had."""
         return self
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether a change of the space has dropped the parameter, so that nobody sets it."""
+        return False
 
     def when(
         self,
@@ -242,17 +247,28 @@ def parameter_from_json(entry: object) -> tuple[str, Parameter]:
     types = Parameter._types
     if not (isinstance(type_name, str) and type_name in types):
         raise SpaceError(f"{name}: type must be one of {quoted(types)}, got {shown(type_name)}")
-    given = {k: v for k, v in entry.items() if k not in ("name", "type", "when")}
+    beside = ("name", "type", "when", "frozen", "dropped")
+    given = {k: v for k, v in entry.items() if k not in beside}
     known = _arguments(types[type_name])
     if unknown := [k for k in given if k not in known]:
         raise SpaceError(f"{name}: a {type_name} has no {quoted(unknown)}")
     if missing := [k for k, needed in known.items() if needed and k not in given]:
         raise SpaceError(f"{name}: a {type_name} needs {quoted(missing)}, got {shown(dict(entry))}")
     try:
-        parameter = types[type_name](**given)
+        parameter = _with_value(types[type_name](**given), entry)
         return name, _with_conditions(parameter, entry["when"]) if "when" in entry else parameter
     except SpaceError as error:
         raise SpaceError(f"{name}: {error}") from error
+
+
+def _with_value(parameter: Parameter, entry: Mapping[str, Any]) -> Parameter:
+    """The parameter, frozen at a value or dropped if the entry says so."""
+    from regretless.space.frozen import Frozen
+
+    for key in ("frozen", "dropped"):
+        if key in entry:
+            return Frozen(parameter, parameter.validate(entry[key], key), key == "dropped")
+    return parameter
 
 
 def _with_conditions(parameter: Parameter, listed: object) -> Parameter:

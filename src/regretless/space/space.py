@@ -27,6 +27,7 @@ from regretless.errors import SpaceError
 from regretless.kernels import Rule, activity
 from regretless.space.checks import check_name, quoted
 from regretless.space.conditional import Conditional, resolved, rules_of
+from regretless.space.frozen import Frozen
 from regretless.space.limits import Function, Limit, Region, limits_of, stored_limit
 from regretless.space.lists import Categorical, Ordinal
 from regretless.space.numbers import Float, Int
@@ -150,7 +151,22 @@ class Space:
     @cached_property
     def ordered(self) -> NDArray[np.bool_]:
         """For each column, whether its values have an order, so that a search follows gradients."""
-        return np.array([p.has_order for p in self._columns])
+        return np.array(
+            [p.has_order and j not in self._frozen for j, p in enumerate(self._columns)]
+        )
+
+    @cached_property
+    def _frozen(self) -> dict[int, Frozen]:
+        """The columns that a change of the space has frozen or dropped."""
+        inner = {
+            j: p.parameter if isinstance(p, Conditional) else p for j, p in enumerate(self._columns)
+        }
+        return {j: p for j, p in inner.items() if isinstance(p, Frozen)}
+
+    @cached_property
+    def frozen(self) -> dict[int, float]:
+        """The places of columns that a change of the space has frozen or dropped."""
+        return {j: p.encode(p.value) for j, p in self._frozen.items()}
 
     @cached_property
     def varies(self) -> tuple[bool, ...]:
@@ -231,6 +247,8 @@ class Space:
             raise SpaceError(f"params: must map names to values, got {shown(params)}")
         params = dict(params)
         active = self._active(params)
+        if self._frozen:
+            active = {name: p for name, p in active.items() if not p.is_dropped}
         if missing := [name for name in active if name not in params]:
             raise SpaceError(f"params: no value for {quoted(missing)}, got {shown(dict(params))}")
         if unknown := [name for name in params if name not in self.names]:
@@ -263,6 +281,10 @@ class Space:
         return self._encoded(self.validate(params))
 
     def _encoded(self, values: Mapping[str, Scalar]) -> Array:
+        if self._frozen:
+            values = {**values, **self._dropped_values}
+            rows = [p.encode(values[n]) if n in values else 0.5 for n, p in self._named.items()]
+            return np.asarray(self.canonical(np.array(rows)[None])[0])
         if len(values) == self.dim:  # all are active
             columns = zip(self._columns, values.values(), strict=True)
             return np.array([parameter.encode(value) for parameter, value in columns])
@@ -284,11 +306,15 @@ class Space:
         """
         row = self._rows(x, "x", ndim=1)
         columns = zip(self.names, self._columns, row.tolist(), strict=True)
-        if not self.conditional:
+        if not (self.conditional or self._frozen):
             return {name: parameter.decode(u) for name, parameter, u in columns}
         canonical = self._rounded(lambda scale: scale.snap, row[None])
         active = self._active_in(canonical)[0]
-        return {n: p.decode(u) for (n, p, u), on in zip(columns, active, strict=True) if on}
+        return {
+            n: p.decode(u)
+            for (n, p, u), on in zip(columns, active, strict=True)
+            if on and not p.is_dropped
+        }
 
     def canonical(self, X: npt.ArrayLike) -> Array:
         """Clip each row to the cube and round it to a canonical point.
@@ -430,12 +456,19 @@ class Space:
         """The parameters that exist, given these values."""
         if not self.conditional:
             return self._named
+        params = {**params, **self._dropped_values}
         active: dict[str, Parameter] = {}
         for name, parameter in self._named.items():
             known = {n: params[n] for n in active if n in params}
             if self._holds(parameter, known) and parameter.is_active(known):
                 active[name] = parameter
         return active
+
+    @cached_property
+    def _dropped_values(self) -> dict[str, Scalar]:
+        """The values of dropped parameters, which are not in `params`."""
+        each = {j: p.decode(0.5) for j, p in self._frozen.items() if p.is_dropped}
+        return {self.names[j]: value for j, value in each.items()}
 
     def _holds(self, parameter: Parameter, params: Mapping[str, object]) -> bool:
         """Whether the conditions of the parameter hold, given the values of those before it."""
@@ -508,6 +541,12 @@ class Space:
         if not self.conditional:
             return np.ones(points.shape, dtype=bool)
         return self._active_in(points)
+
+    def resting(self, points: Array) -> Array:
+        """The points, with inactive columns where they rest.  Other columns are not rounded."""
+        if not self.conditional:
+            return points
+        return np.where(self._active_in(points), points, self._resting)
 
     def _rest_inactive(self, mapped: Array) -> None:
         """Set inactive columns to `inactive_at`, so that such points are equal."""

@@ -50,6 +50,8 @@ def differences(created: Created, optimizer: Optimizer, given: Mapping[str, Any]
         here["model"]["tail"] = there["model"]["tail"]
     out = []
     for key in (key for key in given if not alike(here[key], there[key])):
+        if key == "space" and alike(here[key], through_json(optimizer.space.to_json())):
+            continue  # the space as it is after its changes
         if key == "space":
             out += _space_differences(there[key], here[key])
         elif key != "budget":

@@ -14,6 +14,7 @@ from regretless._internal.shown import shown
 from regretless.engine import (
     Abandoned,
     Asked,
+    Changed,
     Created,
     Event,
     Extended,
@@ -78,7 +79,9 @@ class State:
     last: StoredEvent
     asked_at: list[datetime] = field(default_factory=list)
     by_key: dict[str, int] = field(default_factory=dict)  # the trial of each ask
-    changes: dict[str, Event] = field(default_factory=dict)  # abandons and extensions, by key
+    changes: dict[str, Event] = field(
+        default_factory=dict
+    )  # abandons, extensions, changes of the space
     observed: Counter[str] = field(default_factory=Counter)  # without a key, by their content
     broken: bool = False
 
@@ -106,7 +109,7 @@ class State:
 
     def rebuilt(self) -> State:
         """A new state after all events of the journal, to replace a broken one."""
-        own = self.optimizer.policy, self.optimizer.space
+        own = self.optimizer.policy, self.optimizer._first_space
         state = State.of(self.journal, self.last.study, *own)
         state.optimizer._records.hand_out_as(self.optimizer._records)
         return state
@@ -133,7 +136,7 @@ class State:
         if isinstance(event, Asked):
             self.by_key[stored.key] = len(self.asked_at)
             self.asked_at.append(stored.time)
-        elif isinstance(event, Abandoned | Extended):
+        elif isinstance(event, Abandoned | Extended | Changed):
             self.changes[stored.key] = event
         elif isinstance(event, Observed) and not stored.key.startswith("observe "):
             self.observed[content_of(stored.body)] += 1

@@ -26,6 +26,7 @@ from regretless.engine import (
     OBJECTIVE,
     Abandoned,
     Asked,
+    Changed,
     Created,
     Direction,
     Event,
@@ -41,7 +42,7 @@ from regretless.errors import BudgetError, ConfigError, TrialError
 from regretless.model import Model
 from regretless.policies import Policy
 from regretless.results import Decision, Trial, number_of
-from regretless.space import Scalar, Space
+from regretless.space import Parameter, Scalar, Space
 from regretless.studies import forks
 from regretless.studies.reading import Reading
 from regretless.studies.settings import alike, differences, through_json
@@ -56,11 +57,12 @@ MOST_DIFFERENCES = 20  # in a message
 
 # An event is made again if one of these kinds was written between the read and the append.
 _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
-    Asked: (Asked, Extended),
+    Asked: (Asked, Extended, Changed),
     Extended: (Asked, Extended),
     Abandoned: (Told, Abandoned),
     Told: (),
-    Observed: (),
+    Observed: (Changed,),
+    Changed: (Changed,),
 }
 
 
@@ -354,6 +356,25 @@ class Study(Reading):
             self._key("extend", key),
             change=Extended(budget),
         )
+
+    def change_space(
+        self,
+        *,
+        add: Mapping[str, tuple[Parameter, Scalar]] | None = None,
+        freeze: Mapping[str, Scalar] | None = None,
+        widen: Mapping[str, Parameter] | None = None,
+        drop: Mapping[str, Scalar] | None = None,
+        key: str | None = None,
+    ) -> None:
+        """Change the space while the study goes on; see `Optimizer.change_space`.
+
+        A call that is repeated with the same `key` has no effect.
+        """
+        name = self._key("change", key)
+        with self._lock:
+            if name is not None and isinstance(self._refreshed().changes.get(name), Changed):
+                return
+            self._record(lambda records: records.changing(add, freeze, widen, drop), name)
 
     def __iter__(self) -> Iterator[Trial]:
         """Ask for trials until the budget is spent.  Other processes may ask at the same time."""

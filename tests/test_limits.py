@@ -147,7 +147,7 @@ def test_slopes(name: str) -> None:
     for limit in space.limits:
         _, slope = limit.slack_and_slope(x)
         for row, rise in zip(x, slope, strict=True):
-            numeric = slopes(lambda v: float(limit.slack(v[None])[0]), row)
+            numeric = slopes(lambda v, one=limit: float(one.slack(v[None])[0]), row)
             np.testing.assert_allclose(rise, numeric, rtol=1e-4, atol=1e-6)
     assert len(constraints_of(space)) == len(space.limits)
 
@@ -263,7 +263,7 @@ def test_a_study_with_limits_tells_which_ones_differ(tmp_path: Path) -> None:
     path = tmp_path / "s.sqlite"
     rl.Study.open(path, "s", space=simplex(2), budget=20).close()
     rl.Study.open(path, "s", space=simplex(2)).close()
-    with pytest.raises(rl.ConfigError, match="space: where .*x0 \\+ x1 <= 1.* there, .* here"):
+    with pytest.raises(rl.ConfigError, match=r"space: where .*x0 \+ x1 <= 1.* there, .* here"):
         rl.Study.open(path, "s", space=rl.Space(dict(simplex(2).parameters)))
 
 

@@ -164,6 +164,17 @@ def test_another_kind_that_is_conditional() -> None:
         optimizer.tell(trial, float(trial.params.get("hour", 3)))
 
 
+def test_no_choice_is_half_as_far_as_another_choice() -> None:
+    space = rl.Space({"c": rl.Categorical(["a", "b"]), "d": rl.Categorical([1, 2]).when("c", "a")})
+    kernel = Model().start(space.columns, defaults_of().fit).kernel
+    one, two, none = (
+        space.encode(p)[None] for p in ({"c": "a", "d": 1}, {"c": "a", "d": 2}, {"c": "b"})
+    )
+    np.testing.assert_allclose(kernel.gram(one, two), np.exp(-1.0))
+    np.testing.assert_allclose(kernel.gram(one, none), np.exp(-1.5))
+    np.testing.assert_allclose(kernel.gram(two, none), np.exp(-1.5))
+
+
 def test_a_switched_kernel_s_slopes() -> None:
     from oracles import slopes
 

@@ -6,8 +6,9 @@ distance from each of its values:
 - `Arcs` is a radial kernel.  It bends the range of such a column into an arc of a circle, and puts
   the inactive column into the centre of the circle.  A sum of squared distances remains one, so the
   kernel is positive definite, whatever the rules are.
-- `Switched` does the same for a kernel of any other kind, by a mixture of a constant and a kernel
-  that is 0 between an active and an inactive point.
+- `CentredHamming` puts it into the middle of the choices.
+- `Switched` is for a kernel of any other kind: a mixture of a constant and a kernel that is 0
+  between an active and an inactive point.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from regretless._internal.arrays import Array
 from regretless._internal.validate import check_inside
 from regretless.defaults import Prior, PriorRules
 from regretless.kernels.base import Features, Kernel, Pullback
+from regretless.kernels.choices import Hamming
 from regretless.kernels.radial import Radial
 
 # A column is active if the coordinate of its parent is in one of the ranges [low, high), and the
@@ -198,6 +200,50 @@ class Arcs(Kernel, json="Arcs"):
             return phi, lambda weights: to_x(pull(weights))
 
         return evaluate
+
+
+@dataclass(frozen=True)
+class CentredHamming(Hamming, json="CentredHamming"):
+    """The Hamming kernel over columns of choices, some of which are not always active.
+
+    An inactive column is half as far from each choice as two choices are from each other: in the
+    sum of the exponent, it counts by half its weight.  That is the covariance of functions
+    sqrt(a) z + sqrt(1 - a) z_c of the choice c, with a = exp(-w), and z where there is no choice.
+
+    Args:
+        weights: w_k > 0, one for each column.
+        columns: the columns of the encoded points that hold choices.
+        rules: when columns are active, see `Rule`.
+
+    Raises:
+        ConfigError: a weight is not positive, or there are not as many weights as columns.
+
+    Example:
+        >>> import numpy as np
+        >>> rule = (1, 0, ((0.5, 2.0),))  # column 1 is active if column 0 is at least 0.5
+        >>> kernel = CentredHamming(weights=(1.0,), columns=(1,), rules=(rule,))
+        >>> x = np.array([[0.75, 0.25], [0.75, 0.75], [0.25, 0.0]])
+        >>> kernel.gram(x[:1], x).round(4).tolist()
+        [[1.0, 0.3679, 0.6065]]
+    """
+
+    rules: tuple[Rule, ...]
+
+    def with_theta(self, theta: Array) -> CentredHamming:
+        return replace(self, weights=tuple(np.exp(theta).tolist()))
+
+    def _differs(self, x: Array, z: Array) -> list[Array]:
+        here, there = activity(x, self.rules), activity(z, self.rules)
+        out = []
+        for column, differs in zip(self.columns, super()._differs(x, z), strict=True):
+            if column in here:
+                on, other = here[column][:, None], there[column][None, :]
+                differs = np.where(on & other, differs, np.where(on | other, 0.5, 0.0))
+            out.append(differs)
+        return out
+
+    def _present(self, x: Array, column: int) -> NDArray[np.bool_] | None:
+        return activity(x, self.rules).get(column)
 
 
 @dataclass(frozen=True)

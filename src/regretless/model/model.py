@@ -22,6 +22,8 @@ from regretless.errors import ConfigError
 from regretless.kernels import (
     NAMED,
     Arcs,
+    CentredHamming,
+    Hamming,
     Kernel,
     Lifted,
     Product,
@@ -201,17 +203,15 @@ class Model:
             kinds.setdefault(type(parameter.plain), {})[column] = parameter.plain
         near: list[int] = []
         for kind, mine in kinds.items():
-            apart = {} if kind.compares_inactive else {j: mine[j] for j in mine if j in switched}
-            together = {j: p for j, p in mine.items() if j not in apart}
-            part = kind.kernel_part(together or mine)
+            part = kind.kernel_part(mine)
             if part is None:
                 near += mine
-                continue
-            factors += [part] if together else []
-            for j, parameter in apart.items():
-                alone = kind.kernel_part({j: parameter})
-                assert alone is not None
-                factors.append(Switched(alone, j, when))
+            elif not switched.intersection(mine):
+                factors.append(part)
+            elif type(part) is Hamming:
+                factors.append(CentredHamming(part.weights, part.columns, when))
+            else:
+                factors += _switched_parts(kind, mine, when)
         if near:
             factors.insert(0, self._near_kernel(tuple(sorted(near)), bool(factors), when, rules))
         return factors[0] if len(factors) == 1 else Product(tuple(factors))
@@ -227,6 +227,20 @@ class Model:
         at_once = most_at_once(near, when)
         scales = (rules.first_length * sqrt(at_once),) * len(near)
         return Arcs(named(scales), near, tuple(when), at_once)
+
+
+def _switched_parts(
+    kind: type[Parameter], mine: Mapping[int, Parameter], when: tuple[Rule, ...]
+) -> list[Kernel]:
+    """The kernel of the columns of a kind that are always active, and one for each other column."""
+    switched = {column for column, *_ in when}
+    together = {j: p for j, p in mine.items() if j not in switched}
+    parts = [kind.kernel_part(together)] if together else []
+    for j in sorted(mine.keys() & switched):
+        alone = kind.kernel_part({j: mine[j]})
+        assert alone is not None
+        parts.append(Switched(alone, j, when))
+    return [part for part in parts if part is not None]
 
 
 def _with_tuples(data: Mapping[str, Any]) -> dict[str, Any]:

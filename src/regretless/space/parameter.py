@@ -48,8 +48,6 @@ class Parameter(ABC):
 
     has_order: ClassVar[bool] = True  # whether f is similar at coordinates that are close
     inactive_at: ClassVar[float] = 0.5  # the coordinate of the parameter while it is not active
-    # Whether the kind's `kernel_part` compares an inactive parameter, which is at `inactive_at`.
-    compares_inactive: ClassVar[bool] = False
     json_name: ClassVar[str | None] = None  # the name in JSON; a study can't store a kind without
     _types: ClassVar[dict[str, type[Parameter]]] = {}
 

@@ -631,3 +631,15 @@ def test_the_best_point_in_words() -> None:
     assert second == (
         "  mean 2, 95 % interval 1.5 to 2.5, tried 3 times (the luckiest result anywhere: 9)"
     )
+
+
+def test_a_space_is_changed(shell: Any, study: str) -> None:
+    added = {"name": "z", "type": "int", "low": 1, "high": 9, "value": 5}
+    shell("ask", study)
+    shell("tell", study, 0, 1.0)
+    shell("change", study, json.dumps({"add": [added]}))
+    assert "z" in json.loads(shell("ask", study, "--json"))["params"]
+    assert "changed" in shell("log", study)
+    wrong = shell("change", study, json.dumps({"freeze": {"nobody": 1}}), code=2)
+    assert "freeze: there is no parameter 'nobody'" in wrong
+    assert "change" in shell("change", study, "[]", code=2)

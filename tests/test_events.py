@@ -18,6 +18,7 @@ from regretless.engine import (
     OBJECTIVE,
     Abandoned,
     Asked,
+    Changed,
     Created,
     Event,
     Extended,
@@ -51,6 +52,7 @@ EVERY: list[Event] = [
     Observed({"x": 0.5}, ONE, NOON),
     Abandoned(4),
     Extended(40),
+    Changed([{"name": "x", "type": "float", "low": 0.0, "high": 2.0}], {"k": True}),
 ]
 
 
@@ -74,6 +76,7 @@ def test_every_kind_has_its_version_and_every_older_version_a_way_up() -> None:
         "observed": 2,
         "abandoned": 1,
         "extended": 1,
+        "changed": 1,
     }
     older = {(kind, v) for kind, newest in versions.items() for v in range(1, newest)}
     assert set(events._UPCASTS) == older

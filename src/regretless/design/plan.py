@@ -83,7 +83,9 @@ class Start:
             return min(self.longest, most)
         if self._adapts and self.n0 is None:
             few = self._free + self.rules.beyond_dim
-            return min(self.longest, max(few, self._branches))
+            if self.space.conditional:  # the points in the middle of each branch say more
+                few = max(self._free // 2 + self.rules.beyond_dim, self._branches)
+            return min(self.longest, few)
         return self.longest
 
     @cached_property

@@ -1,7 +1,6 @@
 """Conditional problems: our default, the same on the flattened space, and Optuna's samplers.
 
     python -m benchmarks.spaces.conditional --instances 20      # runs what is missing
-    python -m benchmarks.spaces.conditional --report            # writes the page and the picture
 
 Every run is a line of docs/results/spaces/conditional.jsonl, and is not run again.
 """
@@ -139,14 +138,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--instances", type=int, default=20)
     parser.add_argument("--tools", nargs="*", default=list(TOOLS), choices=list(TOOLS))
-    parser.add_argument("--report", action="store_true")
     args = parser.parse_args()
-    if args.report:
-        from benchmarks.spaces.report import conditional_page
-
-        conditional_page(records(), FOLDER)
-    else:
-        complete(args.instances, args.tools)
+    complete(args.instances, args.tools)
 
 
 if __name__ == "__main__":

@@ -188,14 +188,14 @@ def forecast(
 class _Truth:
     """Draws functions that may be the true one, and simulates runs on them.  Larger is better."""
 
-    def __init__(self, optimizer: Optimizer, reference: Mapping[str, Scalar]) -> None:
+    def __init__(self, optimizer: Optimizer, reference: Array) -> None:
         belief = _ensemble_of(optimizer)
         assert belief.posterior is not None
         assert belief.fitted is not None
         self.posterior: Posterior = belief.posterior
         self.scaling = belief.fitted.scaling
         self.sign = optimizer.sign
-        self.reference = optimizer.space.encode(reference)[None, :]
+        self.reference = reference[None, :]
 
     def simulate(
         self, twin: Optimizer, told: list[Array], best: Array, rng: Generator
@@ -212,7 +212,8 @@ class _Truth:
         noise = part.noise_sd * self.scaling.scale
 
         def tell(trial: Any) -> float:
-            value = float(f(twin.space.encode(trial.params)[None, :])[0])
+            x = twin._records.trials[trial.number].x
+            value = float(f(x[None, :])[0])
             if trial.proposed:  # nobody knows what will be rejected
                 twin.approve(trial)
             twin.tell(trial, self.sign * (value + noise * rng.standard_normal()))
@@ -246,14 +247,15 @@ def _ensemble_of(optimizer: Optimizer) -> Belief:
     return belief.current()
 
 
-def _reference(optimizer: Optimizer, over: Mapping[str, Scalar] | None) -> dict[str, Scalar]:
+def _reference(optimizer: Optimizer, over: Mapping[str, Scalar] | None) -> Array:
+    """The encoded point that gains are measured from."""
+    records = optimizer._records
     if over is not None:
-        return optimizer.space.validate(over)
-    if optimizer.safety.baseline is not None:
-        return dict(optimizer.safety.baseline)
-    rows = optimizer.history()
-    tried = [row for row in rows if row.number is not None and row.value is not None]
-    return dict((tried or rows)[0].params)
+        return optimizer.space.encode(over)
+    if records.baseline is not None:
+        return records.baseline.x
+    tried = [record.x for record in records.trials if record.row().value is not None]
+    return tried[0] if tried else records.prior_x[0]
 
 
 @dataclass(frozen=True)
@@ -353,7 +355,7 @@ def _drawn(space: Space, rng: Generator) -> tuple[Callable[[Array], Array], floa
     theta = priors.center[:count] + priors.spread[:count] * rng.standard_normal(count)
     basis = kernel.with_theta(np.clip(theta, *priors.bounds[:count].T)).features(rng, 1024)
     weights = rng.standard_normal(1024) / np.sqrt(1024)
-    points = space.spread(rng.random((4096, space.dim)))
+    points = space.drawn(4096, rng)
     values = basis(points)[0] @ weights
     middle, size = float(values.mean()), max(float(values.std()), 1e-12)
 

@@ -30,7 +30,7 @@ from regretless.policies import (
     upper_score,
 )
 from regretless.results import Decision, Landscape
-from regretless.search import Domain, Slice, candidates, maximise, same_point
+from regretless.search import Domain, Slice, WithinLimit, candidates, maximise, same_point
 from regretless.space import Space
 
 _DRAWS = 64  # of which a random point takes the first that may be tried
@@ -105,6 +105,31 @@ class Situation:
         return Slice(self.space, self.fixed) if self.fixed else self.space
 
     @cached_property
+    def visited(self) -> tuple[Array, tuple[Array, Array]]:
+        """The points that were visited and may be tried, with their means and sds.
+
+        If parameters are frozen and no visited point has their values, these are all visited points
+        moved to the values.
+        """
+        posterior, domain = self.posterior, self._domain
+        if not (self.space.where or isinstance(domain, Slice)):
+            return posterior.points, posterior.at_data
+        points = posterior.points
+        rows = domain.rows(points) if isinstance(domain, Slice) else np.arange(len(points))
+        if self._space_limits and len(rows):
+            rows = rows[_permits(self._space_limits, posterior, points[rows])]
+        if len(rows):
+            mu, sigma = posterior.at_data
+            return points[rows], (mu[rows], sigma[rows])
+        moved = self.space.repaired(self.space.canonical(points))
+        return moved, posterior.predict(moved)
+
+    @property
+    def _space_limits(self) -> tuple[Constraint, ...]:
+        """The limits of the space."""
+        return tuple(each for each in self.constraints if isinstance(each, WithinLimit))
+
+    @cached_property
     def _expected(self) -> Posterior:
         """The posterior, in which each pending point counts as observed."""
         posterior = self.posterior
@@ -124,12 +149,15 @@ class Situation:
         # These closures do not refer to self, because a reference cycle would keep the posterior
         # in memory.
         posterior, domain, rng, begin = self._expected, self._domain, self.rng, self._begin
-        rules = self.defaults.search
-        permits = partial(_permits, self.constraints, posterior) if self.constraints else None
+        rules, constraints = self.defaults.search, self.constraints
+        permits = partial(_permits, constraints, posterior) if constraints else None
+        limits = self._space_limits
 
         @cache  # so that a decision and its explanation use the same incumbent
         def highest(width: float) -> tuple[Array, float]:
             score = upper_score(posterior, width)
+            if limits:
+                score = score.within(*limits)
             found = maximise(score, domain, begin(score.width), rng, rules, brief=True)
             return found.x, found.value
 
@@ -148,6 +176,7 @@ class Situation:
             fixed=self.fixed,
             permits=permits,
             refuge=self.refuge,
+            moved=domain.moved if isinstance(domain, Slice) else None,
         )
 
     def _promised(self, after: Posterior) -> float:
@@ -252,7 +281,8 @@ class Situation:
         if not found.feasible:  # the else-branch of Algorithm 1; never for xi = max mu(x_i)
             return self._stay(held_back)
         row = policy.settle(inputs, found.value)
-        if row is not None and all(sampled[row, j] == u for j, u in self.fixed.items()):
+        domain = self._domain
+        if row is not None and (isinstance(domain, Space) or row in domain.rows(sampled)):
             objection = self.objection(sampled[row])
             if objection is None:
                 return _Choice(sampled[row], row, held_back=held_back)
@@ -317,12 +347,12 @@ class Situation:
 
     @property
     def recommended(self) -> tuple[int, bool]:
-        """The row of the best visited point at which all guardrails hold, and True.
+        """The row in `visited` of the best point at which all guardrails hold, and True.
 
         If they are known to hold at none, it is the row of the baseline or of the point where they
         most likely hold, and False.
         """
-        mu, points, guards = self.posterior.at_data[0], self.posterior.points, self.guards
+        (points, (mu, _)), guards = self.visited, self.guards
         allowed = guards.allow(points)
         if allowed.any():
             return int(np.argmax(np.where(allowed, mu, -np.inf))), True
@@ -361,8 +391,8 @@ def draw(
     If that part is so small that no draw is in it, the point is not permitted.
     """
     if permits is None:
-        return np.asarray(space.spread(rng.random((1, space.dim)))[0])
-    points = space.spread(rng.random((_DRAWS, space.dim)))
+        return np.asarray(space.drawn(1, rng)[0])
+    points = space.drawn(_DRAWS, rng)
     return np.asarray(points[int(np.argmax(permits(points)))])
 
 

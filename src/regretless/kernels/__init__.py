@@ -4,11 +4,21 @@ from regretless.defaults import Prior
 from regretless.kernels.base import Features, Kernel, Pullback, positive
 from regretless.kernels.choices import Hamming
 from regretless.kernels.composite import Lifted, Product, Sum
+from regretless.kernels.conditional import (
+    Arcs,
+    CentredHamming,
+    Rule,
+    Switched,
+    activity,
+    most_at_once,
+)
 from regretless.kernels.radial import NAMED, SE, Matern, Radial, Rippled
 
 __all__ = [
     "NAMED",
     "SE",
+    "Arcs",
+    "CentredHamming",
     "Features",
     "Hamming",
     "Kernel",
@@ -19,6 +29,10 @@ __all__ = [
     "Pullback",
     "Radial",
     "Rippled",
+    "Rule",
     "Sum",
+    "Switched",
+    "activity",
+    "most_at_once",
     "positive",
 ]

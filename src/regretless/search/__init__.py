@@ -1,8 +1,18 @@
 """The search for the feasible point with the largest score."""
 
 from regretless.search.best_point import maximise
+from regretless.search.limits import WithinLimit, constraints_of
 from regretless.search.merge import same_point
 from regretless.search.pool import Found, candidates
 from regretless.search.slice import Domain, Slice
 
-__all__ = ["Domain", "Found", "Slice", "candidates", "maximise", "same_point"]
+__all__ = [
+    "Domain",
+    "Found",
+    "Slice",
+    "WithinLimit",
+    "candidates",
+    "constraints_of",
+    "maximise",
+    "same_point",
+]

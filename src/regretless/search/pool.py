@@ -14,6 +14,8 @@ from regretless.model import Posterior
 from regretless.policies import FEASIBLE, STEEP, Candidates, Score
 from regretless.search.slice import Domain, Slice, rows_in
 
+_LIMITED_SHARE = 4  # where limits exclude most points, at least a quarter as many are tried
+
 
 @dataclass(frozen=True, eq=False)
 class Found:
@@ -50,6 +52,11 @@ def candidates(
         return Candidates(posterior, space.grid(), complete=True, rows=rows)
     count = int(np.clip(rules.global_work / max(1, width), *rules.global_points))
     others = space.spread(_spread(count, space.dim, rng))
+    if space.where:
+        others = others[space.keeps(others)]
+        missing = count // _LIMITED_SHARE - len(others)
+        if missing > 0:
+            others = np.vstack([others, space.drawn(missing, rng)])
     if isinstance(space, Slice):  # points that are good elsewhere may be good here as well
         others = np.vstack([space.moved(posterior.points), others])
     return Candidates(posterior, others, rows=rows)

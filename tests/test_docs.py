@@ -18,6 +18,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = [
     "docs/quickstart.md",
     "docs/spaces.md",
+    "docs/structured.md",
+    "docs/known-optimum.md",
     "docs/policies.md",
     "docs/theory.md",
     "docs/live-tuning.md",

@@ -314,3 +314,61 @@ def test_the_first_try_of_a_failed_trial_in_one_call() -> None:
     assert len(seen) == 25
     assert latency(result.best.params) <= 250
     assert value(result.best.params) > -0.15
+
+
+# -- front ends ------------------------------------------------------------------------------------
+
+AS_JSON = {"baseline": TODAY, "guardrails": [LATENCY.to_json()]}
+
+
+def test_the_service_takes_failed_trials_and_shows_what_was_broken(tmp_path: Path) -> None:
+    pytest.importorskip("fastapi")
+    from starlette.testclient import TestClient
+
+    from regretless.service.app import create_app
+
+    with TestClient(create_app(tmp_path / "s.db"), base_url="http://localhost:8080") as http:
+        new = {"name": "s", "space": PLANE.to_json(), "budget": 20, **AS_JSON}
+        assert http.post("/api/studies", json=new).status_code == 201
+        assert http.post("/api/studies/s/ask", json={}).json()["params"] == TODAY
+        result = {"value": 1.0, "metrics": {"p99_ms": 180.0}}
+        assert http.post("/api/studies/s/trials/0/tell", json=result).status_code == 204
+        trial = http.post("/api/studies/s/ask", json={}).json()
+        assert trial["decision"]["holds"]["p99_ms <= 250"] > 0.9
+        failed = {"value": None, "metrics": {"p99_ms": 900.0}}
+        assert http.post("/api/studies/s/trials/1/tell", json=failed).status_code == 204
+        wrong = http.post("/api/studies/s/trials/1/tell", json={"value": None})
+        assert "got None alone" in wrong.json()["detail"]
+        detail = http.get("/api/studies/s").json()
+        assert detail["best"]["allowed"] is True
+        counted = detail["guardrails"][0]
+        assert (counted["told"], counted["observed"], counted["limit"]) == (2, 1, 250.0)
+        assert http.get("/api/studies/s/trials").json()[1]["value"] is None
+        assert http.get("/api/studies/s/panels").json()["guardrails"] == [counted]
+
+
+def test_the_command_line_takes_failed_trials_and_shows_what_was_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("typer")
+    from regretless.cli.app import main
+
+    def shell(*words: str) -> str:
+        monkeypatch.setattr("sys.argv", ["regretless", *words])
+        main()
+        return capsys.readouterr().out
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGRETLESS_STORAGE", "s.db")
+    options = [f"--{name}={json.dumps(each)}" for name, each in AS_JSON.items()]
+    shell("create", "s", "--budget", "20", "--space", json.dumps(PLANE.to_json()), *options)
+    assert "its metric was never told" in shell("show", "s")
+    shell("ask", "s")
+    shell("tell", "s", "0", "-1.5", "--metric", "p99_ms=180")
+    shell("ask", "s")
+    shell("tell", "s", "1", "--metric", "p99_ms=900,20")
+    with pytest.raises(SystemExit):
+        shell("tell", "s", "1")
+    assert "1 of 2 results beyond it" in shell("show", "s")
+    assert "p99_ms 900.0 ± 20.0" in shell("log", "s")
+    assert json.loads(shell("show", "s", "--json"))["guardrails"][0]["observed"] == 1

@@ -27,6 +27,7 @@ PINNED = {
         "UnknownTrialError",
     ],
     "space": ["Categorical", "Float", "Int", "Ordinal", "Parameter", "Scalar", "Space"],
+    "structured": ["Graph", "Permutation", "Sequence", "Structured", "Subset", "Tree"],
     "ask and tell": [
         "AskTell",
         "AtLeast",

@@ -18,7 +18,7 @@ from regretless.kernels import SE, Kernel
 Array = NDArray[np.float64]
 Params = dict[str, Any]
 LAM2 = 0.1  # the noise variance of the prior draws, in units of the signal variance
-MOST = 80  # evaluations of a run on a family
+MOST = 40  # evaluations of a run on a family
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Draw:
         return self._values[key]
 
 
-def prior_draw(d: int, seed: int, budget: int = 40) -> Problem:
+def prior_draw(d: int, seed: int, budget: int = 30) -> Problem:
     """A draw from the prior of the model that the run has, with a baseline at random."""
     rng = np.random.default_rng([7, d, seed])
     kernel = SE((0.25 * sqrt(d),) * d)

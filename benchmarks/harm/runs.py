@@ -58,7 +58,6 @@ def specs(part: str, seeds: range) -> Iterator[Spec]:
     for seed in seeds:
         if part == "right":
             for d in DIMS:
-                yield Spec(part, f"prior-{d}", "free", None, seed)
                 for size in SIZES:
                     yield Spec(part, f"prior-{d}", "budget", size, seed)
         elif part == "wrong":
@@ -67,9 +66,9 @@ def specs(part: str, seeds: range) -> Iterator[Spec]:
                 for size in SIZES:
                     yield Spec(part, family, "budget", size, seed)
                     yield Spec(part, family, "summed", size, seed)
+                yield Spec(part, family, "budget-map", 4.0, seed)
                 for noise in (0.25, 3.0):
                     yield Spec(part, family, "budget", 4.0, seed, noise)
-                yield Spec(part, family, "budget-map", 4.0, seed)
         elif part == "cost":
             for family in FAMILIES:
                 yield Spec(part, family, "budget-20", 20.0, seed)

@@ -39,7 +39,21 @@ from regretless.policies import (
 )
 from regretless.results import Best, Decision, Landscape, Row, Trial
 from regretless.safety import AtLeast, AtMost
-from regretless.space import Categorical, Float, Int, Ordinal, Parameter, Scalar, Space
+from regretless.space import (
+    Categorical,
+    Float,
+    Graph,
+    Int,
+    Ordinal,
+    Parameter,
+    Permutation,
+    Scalar,
+    Sequence,
+    Space,
+    Structured,
+    Subset,
+    Tree,
+)
 
 if TYPE_CHECKING:
     from regretless.asktell import AskTell
@@ -72,6 +86,7 @@ __all__ = [
     "EINguyen",
     "ExploreThenCommit",
     "Float",
+    "Graph",
     "Int",
     "Kernel",
     "Landscape",
@@ -83,6 +98,7 @@ __all__ = [
     "Optimizer",
     "Ordinal",
     "Parameter",
+    "Permutation",
     "Policy",
     "PolicyInput",
     "PosteriorScore",
@@ -93,11 +109,15 @@ __all__ = [
     "Row",
     "Scalar",
     "Score",
+    "Sequence",
     "ServiceError",
     "Space",
     "SpaceError",
     "StorageError",
+    "Structured",
     "Study",
+    "Subset",
+    "Tree",
     "Trial",
     "TrialError",
     "UnknownStudyError",

@@ -73,6 +73,7 @@ class StartRules(NamedTuple):
     longest: tuple[int, int] = (2, 2)  # (a, b): a d + b points if the noise is large; measured
     budget_share: int = 4  # the design takes at most 1/4 of the budget
     grid_dims: int = 2  # for d <= 2 numbers: a grid of about sqrt(budget) points; measured
+    structured_points: int = 8  # at least so many if there are structured parameters; measured
     choices_first: bool = True  # begin with each choice once, other columns at 1/2; measured
     blind_noise: float = 0.25  # the noise is large if the fitted noise ratio lam^2 reaches this
     middle_only: bool = False  # one point in the middle; then the policy decides; measured
@@ -158,12 +159,25 @@ class TailRules(NamedTuple):
     median_to_sd: float = 1.5  # the sd of a normal is 1.48 times its median absolute deviation
 
 
+class PeriodRules(NamedTuple):
+    """How the effect of periods is estimated from controls, see `model/periods.py`."""
+
+    grid: int = 321  # variances at which its posterior is computed
+    range: float = 1e6  # by how much it may exceed the scatter of the controls, or stay below
+    least_error: float = 1e-4  # their usual error, as a share of their scatter, is at least this
+    first_noise: float = 0.1  # before the first estimate: the share of the noise without the effect
+    least_noise: float = 0.05  # later on, it is at least this share
+
+
 class IDSRules(NamedTuple):
     """The settings of `IDS` that depend on the space; measured: "Payback"."""
 
     payback: float = 0.3  # for spaces without choices
     payback_with_choices: float = 1.0  # a choice tells nothing about the others, so try more
     directed_with_choices: bool = True
+    # Structured values have many neighbours, and an improvement of one leads on to others.
+    payback_with_structure: float = 1.0  # measured: docs/results/structured.md
+    caution_with_structure: float = 0.0
     resolution: float = 0.1  # the noise variance counts as at least this share of the signal's
     caution: float = 1.0  # regret is measured from mu - caution b s, see `IDS`
 
@@ -190,6 +204,8 @@ class SearchRules(NamedTuple):
     touch_stages: tuple[tuple[int, float, int], ...] = ((4, 6e-4, 5),)  # after a discrete move
     jumps: int = 128  # number of points with some discrete columns drawn at random
     jump_shares: tuple[float, float] = (0.2, 0.5)  # share of the discrete columns that are drawn
+    drawn_points: int = 128  # at most so many points over the cube if there are structured columns
+    walks: int = 256  # number of points a few moves away from visited ones, in structured columns
     rounds: int = 12  # at most so many rounds of moves to neighbours
     believed_scales: tuple[float, float] = (0.02, 1.0)  # length-scales are clipped to this range
     first_step: float = 0.15  # the first step of a climb, in length-scales
@@ -229,6 +245,17 @@ class MetricRules(NamedTuple):
         return fit._replace(free_points=few, sure_points=few, widening=self.widening)
 
 
+class KnownRules(NamedTuple):
+    """How a known optimum or bound is used, and when results contradict it."""
+
+    sure_sds: float = 4.0  # contradicted if f at a visited point is above it by so many sds ...
+    sure_results: int = 6  # ... and so many results were told for the point ...
+    clear: float = 1e-3  # ... and by this share of the spread of the results
+    # With a known optimum, a grid is tried in the order of promise, and this share of it.
+    start_share: float = 0.4  # measured: docs/results/known_optimum.md
+    caution: float = 0.0  # with a known optimum, in place of `IDSRules.caution`
+
+
 class Defaults(NamedTuple):
     """One version of all default settings and constants."""
 
@@ -237,11 +264,16 @@ class Defaults(NamedTuple):
     model: ModelRules = ModelRules()
     fit: FitRules = FitRules()
     tail: TailRules = TailRules()
+    periods: PeriodRules = PeriodRules()
     ids: IDSRules = IDSRules()
     search: SearchRules = SearchRules()
     merge: MergeRules = MergeRules()
     loss: LossRules = LossRules()
     metrics: MetricRules = MetricRules()
+    known: KnownRules = KnownRules()
+    # With `sparse_changes`: how much of the score may be lost in all.  It is a share of the score,
+    # or of the sd of the signal where the score is in the units of f.
+    sparse_tolerance: float = 0.05
     pending_draws: int = 256  # pairs of opposite draws of the results of pending trials
 
 

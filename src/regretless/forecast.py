@@ -19,6 +19,7 @@ from regretless.engine import Direction, Optimizer
 from regretless.errors import ConfigError
 from regretless.model import Belief, Mixture, Model, Posterior, priors_of
 from regretless.policies import Policy
+from regretless.safety import OBJECTIVE
 from regretless.space import Scalar, Space
 
 Progress = Callable[[int, int], object]  # is called with the draws that are done, and all of them
@@ -165,8 +166,8 @@ def forecast(
     """
     whole("draws", draws, least=2)
     situation = optimizer._situation()  # raises if nothing was told
-    reference = _reference(optimizer, over)
-    truth = _Truth(optimizer, reference)
+    reference, x = _reference(optimizer, over)
+    truth = _Truth(optimizer, x)
     best = optimizer.space.encode(optimizer.best().params)
     rng = np.random.default_rng([optimizer.seed, optimizer.asked, draws])
     told = [r.x for r in optimizer._records.trials if r.status == "told"]
@@ -247,15 +248,24 @@ def _ensemble_of(optimizer: Optimizer) -> Belief:
     return belief.current()
 
 
-def _reference(optimizer: Optimizer, over: Mapping[str, Scalar] | None) -> Array:
-    """The encoded point that gains are measured from."""
-    records = optimizer._records
+def _reference(
+    optimizer: Optimizer, over: Mapping[str, Scalar] | None
+) -> tuple[dict[str, Scalar], Array]:
+    """The point that gains are measured from, also encoded.
+
+    A point that was tried may be outside of a space that has changed since.
+    """
+    records, space = optimizer._records, optimizer.space
     if over is not None:
-        return optimizer.space.encode(over)
+        given = space.validate(over)
+        return given, space.encode(given)
     if records.baseline is not None:
-        return records.baseline.x
-    tried = [record.x for record in records.trials if record.row().value is not None]
-    return tried[0] if tried else records.prior_x[0]
+        return dict(records.baseline.params), records.baseline.x
+    tried = [(record.params, record.x) for record in records.trials if OBJECTIVE in record.outcomes]
+    prior = zip(records.prior, records.prior_x, strict=True)
+    tried += [(row.params, x) for row, x in prior if row.value is not None]
+    params, x = tried[0]
+    return dict(params), x
 
 
 @dataclass(frozen=True)

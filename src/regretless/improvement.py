@@ -25,6 +25,8 @@ _SQRT_HALF_PI = sqrt(pi / 2)
 _SQRT2 = sqrt(2)
 # For x <= 10, 1 - x M(x) loses at most two digits.  Beyond, the continued fraction is used.
 _NEAR, _FAR, _FAR_TERMS = -1.0, -10.0, 24
+_MUCH_ROOM = 9.0  # h(-9) is below 1e-19: more room makes no difference to a double
+_HIGHEST_GATE = 12.0  # with hardly any room, only certain improvements are allowed
 _HIGH = 3.0  # up to this z, h = phi (1 + z M(-z)) is as accurate as z Phi + phi
 
 
@@ -136,3 +138,58 @@ def gate(remaining: float) -> float:
             return new
         t = new
     return t
+
+
+def gate_below(remaining: float, room: ArrayLike) -> tuple[Array, Array]:
+    """The threshold of EIC's gate if f can't exceed a known value, and its slope in `room`.
+
+    The improvement of N(mu, s^2) over xi that counts is min(f, top) - xi.  Its expectation is
+    s (h(z) - h(z - room)), with room = (top - xi)/s.  So the threshold is the root t of
+        h(t) - h(t - room) = h(-t)/m.
+    It is `gate(m)` if there is much room, and becomes positive if there is little: where nothing
+    can be gained, only a point that is better than the incumbent for sure may be tried.
+
+    Args:
+        remaining: m >= 1, the number of evaluations over which a loss is spread.
+        room: how far the known value is above the incumbent, in posterior sds; positive.
+
+    Returns:
+        The thresholds, and their slopes in `room`.
+
+    Example:
+        >>> t, _ = gate_below(100, [50.0, 1.0, 1e-4])
+        >>> bool(t[0] == gate(100)), bool(t[0] < t[1] < 0.0 < t[2])
+        (True, True)
+    """
+    room = np.asarray(room, dtype=float)
+    least = gate(remaining)
+    t, slope = np.full(room.shape, least), np.zeros(room.shape)
+    near = np.flatnonzero(room < least + _MUCH_ROOM)
+    if near.size:
+        t.flat[near], slope.flat[near] = _root_below(log(remaining), room.flat[near], least)
+    return t, slope
+
+
+def _root_below(log_m: float, room: Array, least: float) -> tuple[Array, Array]:
+    """The root of `gate_below` and its slope, by Newton steps within a bracket."""
+    low, high = np.full_like(room, least), np.full_like(room, _HIGHEST_GATE)
+    t = low
+    for _ in range(60):
+        excess, rise, fall = _excess_below(log_m, room, t)
+        low, high = np.where(excess < 0, t, low), np.where(excess < 0, high, t)
+        step = t - excess / rise
+        new = np.where((low <= step) & (step <= high), step, 0.5 * (low + high))
+        if np.abs(new - t).max() <= 1e-13:
+            t = new
+            break
+        t = new
+    _, rise, fall = _excess_below(log_m, room, t)
+    return t, np.where(t < _HIGHEST_GATE, -fall / rise, 0.0)
+
+
+def _excess_below(log_m: float, room: Array, t: Array) -> tuple[Array, Array, Array]:
+    """log(h(t) - h(t - room)) - log h(-t) + log m, and its slopes in t and room."""
+    (up, p), (over, q), (down, r) = map(log_h_and_slope, (t, t - room, -t))
+    share = np.exp(over - up)
+    kept = np.maximum(-np.expm1(over - up), 1e-300)
+    return up + np.log(kept) - down + log_m, (p - share * q) / kept + r, share * q / kept

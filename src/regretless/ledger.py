@@ -133,6 +133,8 @@ class Estimates:
             first trial, if there is no baseline
     first   the posterior mean at the baseline, or at the point of the first trial
     over    "baseline", or "first point" if there is none
+    known   what the trials lost against the optimum or the bound that the user gave (see
+            `Optimizer`); None if none was given, or if the results contradict it
 
     The best point is the visited one with the best posterior mean.  The regret against the true
     optimum is larger by what no visited point has reached.  The posterior mean at the best of
@@ -144,6 +146,7 @@ class Estimates:
     gain: RunningTotal
     first: float
     over: str = "first point"
+    known: RunningTotal | None = None
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON; None replaces a number that is not finite."""
@@ -153,6 +156,7 @@ class Estimates:
             "gain": self.gain.to_json(),
             "first": json_number(self.first),
             "over": self.over,
+            **({} if self.known is None else {"known": self.known.to_json()}),
         }
 
 
@@ -406,18 +410,21 @@ class Ledger:
         best_x = optimizer.space.encode(optimizer.best().params)
         points, index = _distinct_rows([*tried, best_x, *kept])
         visits, best, others = index[: len(tried)], int(index[len(tried)]), index[len(tried) + 1 :]
-        f = JointPosterior.at(optimizer._situation(), points)
+        situation = optimizer._situation()
+        f = JointPosterior.at(situation, points)
         first = int(others[-1])
         if based:
             gain = f.running_difference(visits, others, optimizer.sign)
         else:
             gain = f.better_than(first, optimizer.sign).running_total(visits)
+        served = f.running_total(visits)
         return Estimates(
-            served=f.running_total(visits),
+            served=served,
             regret=f.better_than(best, -optimizer.sign).running_total(visits),
             gain=gain,
             first=float(f.mean[first]),
             over="baseline" if based else "first point",
+            known=_against(served, situation),
         )
 
     @one_thread()
@@ -486,6 +493,14 @@ class Ledger:
             "lost": json_number(self.lost()),
             "estimates": None if estimates is None else estimates.to_json(),
         }
+
+
+def _against(served: RunningTotal, situation: Situation) -> RunningTotal | None:
+    """What was lost against the value that the user knows."""
+    if situation.known is None or situation.contradicted:
+        return None
+    could = situation.known.value * np.arange(1, len(served.mean) + 1)
+    return RunningTotal(situation.sign * (could - served.mean), served.sd)
 
 
 def distinct_points(

@@ -26,6 +26,7 @@ from regretless.space import Scalar
 # Attributes of `Decision` that are not stored where they are None.
 _LEFT_OUT_TEXTS = frozenset({"held_back", "caution"})
 _LEFT_OUT = _LEFT_OUT_TEXTS | {"total_loss", "total_loss_high", "loss_risk", "holds"}
+_LEFT_OUT |= {"optimum_gap", "contradicted"}
 
 REASONS = ("design", "explore", "exploit", "resample", "exhausted", "given", "baseline")
 
@@ -55,7 +56,8 @@ class Decision:
         incumbent: xi, the value that an improvement is measured from.
         expected_improvement: what each later evaluation gains on average, if the point replaces the
             incumbent when it is better.
-        expected_loss: what this evaluation loses on average, if the point is worse.
+        expected_loss: what this evaluation loses on average, if the point is worse; with a
+            `change_cost`, also what changes of the setting are expected to cost.
         horizon: the number of evaluations in which the gain has to make up for the loss.
         evaluation_cost: the expected loss, divided by the horizon.
         gate: t_m, the smallest z that the policy allows; None if it has no gate.
@@ -73,6 +75,10 @@ class Decision:
         holds: the probability that each guardrail holds at the point, where something is known of
             its metric; None without guardrails.
         caution: a sentence about the limits, if no point is known to keep to them.
+        optimum_gap: how far the best visited point was from the known optimum or bound, by its
+            posterior mean; positive if it was worse.
+        contradicted: True if results were clearly better than the given optimum or bound, so that
+            it was not used.
 
     Example:
         >>> import regretless as rl
@@ -109,9 +115,11 @@ class Decision:
     loss_risk: float | None = None
     holds: dict[str, float] | None = None
     caution: str | None = None
+    optimum_gap: float | None = None
+    contradicted: bool | None = None
 
     def __str__(self) -> str:
-        return _SENTENCES[self.reason](self) + _limits(self)
+        return _SENTENCES[self.reason](self) + _limits(self) + _about_optimum(self)
 
     def _repr_html_(self) -> str:
         from regretless._internal import html
@@ -251,6 +259,14 @@ def _limits(d: Decision) -> str:
     return said
 
 
+def _about_optimum(d: Decision) -> str:
+    if d.contradicted:
+        return "; results are better than the optimum or bound that was given, so it is not used"
+    if d.optimum_gap is None:
+        return ""
+    return f"; the best point is within {_short(max(0.0, d.optimum_gap))} of the known optimum"
+
+
 _SENTENCES = {
     "design": _design,
     "explore": _explore,
@@ -350,6 +366,9 @@ class Best:
         gain_high: the upper end of the 95 % interval of the gain.
         prob_better: the probability that the point is better than the baseline; 0 if it is the
             baseline.
+        regret: how much worse the mean is than the known optimum or bound, at least 0: what each
+            evaluation at the point loses, or at most loses.  None if none was given, or if the
+            results contradict it.
 
     Example:
         >>> import regretless as rl
@@ -376,6 +395,7 @@ class Best:
     gain_low: float | None = None
     gain_high: float | None = None
     prob_better: float | None = None
+    regret: float | None = None
 
     def __str__(self) -> str:
         point = ", ".join(f"{name} = {_shown(value)}" for name, value in self.params.items())
@@ -389,6 +409,33 @@ class Best:
         from regretless._internal import html
 
         return html.table(self.params, f"best: {self._range}")
+
+
+@dataclass(frozen=True)
+class PeriodEffect:
+    """How much periods differ, and what the controls saved.  `str()` says it in a sentence.
+
+    Attributes:
+        effect_sd: the sd of the effect of a period on all its results.
+        noise_sd: the sd of the noise of one result, after it was corrected by its control.
+        controls: how many results have a control.
+        saved: how many results without a control tell as much as one with it.
+
+    Example:
+        >>> print(PeriodEffect(effect_sd=3.0, noise_sd=1.0, controls=12, saved=9.5))
+        periods differ by 3 (sd); one result with its control tells as much as 9.5 without
+    """
+
+    effect_sd: float
+    noise_sd: float
+    controls: int
+    saved: float
+
+    def __str__(self) -> str:
+        return (
+            f"periods differ by {_short(self.effect_sd)} (sd); one result with its control tells"
+            f" as much as {_short(self.saved)} without"
+        )
 
 
 @dataclass(frozen=True, eq=False)

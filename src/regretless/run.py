@@ -128,6 +128,8 @@ def maximize(
     defaults: int | None = None,
     baseline: Mapping[str, Scalar] | None = None,
     guardrails: Sequence[Guardrail] | None = None,
+    optimum: float | None = None,
+    bound: float | None = None,
     executor: Executor | None = None,
     workers: int | None = None,
     callbacks: Iterable[Callback] = (),
@@ -151,13 +153,16 @@ def maximize(
         defaults: the version of the library's defaults; see `Optimizer`.
         baseline: the setting that runs today; see `Optimizer`.
         guardrails: limits on metrics that f returns; see `Optimizer`.
+        optimum: the best value that f can take, if it is known; see `Optimizer`.
+        bound: a value that f can't exceed, if only that is known; see `Optimizer`.
         executor: an executor of concurrent.futures, on which f is called; None calls it here.
         workers: how many evaluations run at a time on the executor; None takes its own size.
         callbacks: functions that are called as callback(optimizer, trial, value) after each result;
             the value is NaN if f returned only metrics.
             The run stops as soon as one returns a true value.
         progress: whether to show a line on stderr with the best point so far.
-        f_star: the best value that f can take, if known.  The progress line then has the regret.
+        f_star: the best value that f can take, for the regret in the progress line only.  None for
+            `optimum`.
 
     Returns:
         The best point, the history and the optimiser; see `Result`.
@@ -187,7 +192,10 @@ def maximize(
         defaults=defaults,
         baseline=baseline,
         guardrails=guardrails,
+        optimum=optimum,
+        bound=bound,
     )
+    f_star = optimum if f_star is None else f_star
     return _run(f, optimizer, executor, workers, callbacks, progress, f_star)
 
 
@@ -204,6 +212,8 @@ def minimize(
     defaults: int | None = None,
     baseline: Mapping[str, Scalar] | None = None,
     guardrails: Sequence[Guardrail] | None = None,
+    optimum: float | None = None,
+    bound: float | None = None,
     executor: Executor | None = None,
     workers: int | None = None,
     callbacks: Iterable[Callback] = (),
@@ -233,7 +243,10 @@ def minimize(
         defaults=defaults,
         baseline=baseline,
         guardrails=guardrails,
+        optimum=optimum,
+        bound=bound,
     )
+    f_star = optimum if f_star is None else f_star
     return _run(f, optimizer, executor, workers, callbacks, progress, f_star)
 
 

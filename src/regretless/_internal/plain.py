@@ -1,14 +1,20 @@
-"""Convert numbers for JSON, which has neither NaN nor infinity."""
+"""Plain values: numbers for JSON, which has neither NaN nor infinity, and copies of parameters."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import cast
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from typing import Any, cast
 
 import numpy as np
 
 from regretless._internal.arrays import Array
+
+
+def own(params: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of parameters, also of lists and dicts in them, which a user might change."""
+    return {k: deepcopy(v) if isinstance(v, list | dict) else v for k, v in params.items()}
 
 
 def json_number(value: float | None) -> float | None:

@@ -179,6 +179,8 @@ def create(
         bool, typer.Option("--sparse-changes", help="Change few parameters of the baseline.")
     ] = False,
     mode: Annotated[str | None, typer.Option(help="automatic (default) or recommend.")] = None,
+    optimum: Annotated[float | None, typer.Option(help="The best value, if it is known.")] = None,
+    bound: Annotated[float | None, typer.Option(help="A value that none is better than.")] = None,
     storage: Storage = DEFAULT,
 ) -> None:
     """Create a study.  If it exists, its settings must be the same.
@@ -200,6 +202,8 @@ def create(
         "change_cost": change_cost,
         "sparse_changes": sparse_changes or None,
         "mode": mode,
+        "optimum": optimum,
+        "bound": bound,
     }
     texts = {"baseline": baseline, "guardrails": guardrails, "max_step": max_step}
     options |= {name: from_json(name, text) for name, text in texts.items() if text is not None}

@@ -23,6 +23,7 @@ from regretless.engine import (
     Event,
     Extended,
     Observed,
+    Optimizer,
     Outcome,
     Reconsidered,
     Rejected,
@@ -69,8 +70,11 @@ def summary(view: Snapshot, where: str, now: datetime | None = None) -> list[str
     ]
     if optimizer.observations:
         lines += best_point(optimizer.best())
+        periods = optimizer.periods()
+        lines += [] if periods is None else [f"control: {periods} ({periods.controls} controls)"]
     ledger = Ledger.of(optimizer)
-    lines += [*price(ledger), *against_baseline(ledger), *guardrails(ledger.violations())]
+    lines += [*price(ledger), *known_lines(optimizer), *against_baseline(ledger)]
+    lines += guardrails(ledger.violations())
     for status, trials in (("pending", optimizer.pending), ("proposed", optimizer.proposed)):
         waiting = (f"{t.number} (for {age(now - view.since[t.number])})" for t in trials)
         lines += [f"{status}: {', '.join(waiting)}"] if trials else []
@@ -139,6 +143,20 @@ def price(ledger: Ledger) -> list[str]:
         f"price so far: {total:.4g} lost in {told} trials against the best point"
         f" ({total / told:.4g} a trial)"
     ]
+
+
+def known_lines(optimizer: Optimizer) -> list[str]:
+    """A line about the optimum or the bound that was given; no line if none was."""
+    known = optimizer.known
+    if known is None:
+        return []
+    what = "optimum" if known.exact else "bound"
+    if not optimizer.observations:
+        return [f"known {what}: {known.value:.6g}"]
+    regret = optimizer.best().regret
+    if regret is None:
+        return [f"known {what}: {known.value:.6g}; results are clearly better, so it is not used"]
+    return [f"known {what}: {known.value:.6g}; the best point is within {regret:.4g} of it"]
 
 
 def cells(row: Row, prior: int = 0) -> tuple[str, str, str, str]:
@@ -215,7 +233,7 @@ def _with_certainty(told: Outcome) -> str:
 
 def short(value: Scalar) -> str:
     """A value with four digits, if it is a float."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(_cell(value))
 
 
 def clock(time: datetime) -> str:
@@ -253,7 +271,7 @@ def assignments(trial: Trial, names: Sequence[str]) -> str:
     """
     values = {f"params_{name}": trial.params.get(name, "") for name in names}
     pairs = {"trial": trial.number, **values}.items()
-    return " ".join(f"{name}={shlex.quote(str(value))}" for name, value in pairs)
+    return " ".join(f"{name}={shlex.quote(str(_cell(value)))}" for name, value in pairs)
 
 
 # --- printing -------------------------------------------------------------------------------------
@@ -382,7 +400,12 @@ def write_rows(
             return
         writer = csv.DictWriter(file, list(header), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({k: _cell(v) for k, v in row.items()} for row in rows)
+
+
+def _cell(value: Any) -> Any:
+    """A value for CSV: lists and dicts, as structured parameters have them, are JSON."""
+    return json.dumps(value) if isinstance(value, list | dict) else value
 
 
 @contextmanager

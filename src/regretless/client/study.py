@@ -122,14 +122,16 @@ class Client(Connection):
         change_cost: float | None = None,
         sparse_changes: bool | None = None,
         mode: Mode | None = None,
+        optimum: float | None = None,
+        bound: float | None = None,
     ) -> RemoteStudy:
         """Create a study, or open it if it exists with the same settings.
 
         Args:
             name: the name of the study.
             space, budget, policy, direction, seed, n0, defaults, baseline, loss_budget, confidence,
-                guardrails, max_step, change_cost, sparse_changes, mode: the settings of
-                `Optimizer`; None for its default.
+                guardrails, max_step, change_cost, sparse_changes, mode, optimum, bound: the
+                settings of `Optimizer`; None for its default.
 
         Returns:
             The study.
@@ -146,6 +148,8 @@ class Client(Connection):
             "seed": seed,
             "n0": n0,
             "defaults": defaults,
+            "optimum": optimum,
+            "bound": bound,
         }
         given = {key: value for key, value in settings.items() if value is not None}
         limits = {

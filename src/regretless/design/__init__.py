@@ -1,6 +1,6 @@
 """Initial designs: the points that a run tries before the policy decides."""
 
-from regretless.design.plan import Start, checked_design, checked_n0
+from regretless.design.plan import Start, checked_design, checked_n0, farthest
 from regretless.design.points import (
     branch_points,
     branches_first,
@@ -22,6 +22,7 @@ __all__ = [
     "checked_design",
     "checked_n0",
     "choices_first",
+    "farthest",
     "grid",
     "grid_levels",
     "latin_hypercube",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,7 +16,7 @@ from regretless.defaults import StartRules
 from regretless.design import points as designs
 from regretless.errors import ConfigError, SpaceError
 from regretless.horizon import Horizon
-from regretless.space import Scalar, Space
+from regretless.space import Scalar, Space, has_structure
 
 DESIGNS = ("auto", "sobol", "lhs", "grid")
 _LARGE = 10**6  # the largest n0, and the largest budget that a design is planned for
@@ -72,6 +72,11 @@ class Start:
         """
         return self.design == "auto" and self.n0 is None and self.rules.middle_only
 
+    @property
+    def is_own_grid(self) -> bool:
+        """Whether the points are a grid that the library chose."""
+        return self.design == "auto" and self.n0 is None and not self._adapts
+
     @cached_property
     def size(self) -> int:
         """The number of points, unless the run has to go on to `longest`."""
@@ -85,7 +90,7 @@ class Start:
             few = self._free + self.rules.beyond_dim
             if self.space.conditional:  # the points in the middle of each branch say more
                 few = max(self._free // 2 + self.rules.beyond_dim, self._branches)
-            return min(self.longest, few)
+            return min(self.longest, max(few, self._least))
         return self.longest
 
     @cached_property
@@ -96,7 +101,7 @@ class Start:
         if self.n0 is not None:
             return self.n0
         per_dim, more = self.rules.longest
-        few = per_dim * self._free + more  # enough to see an effect of every parameter
+        few = max(per_dim * self._free + more, self._least)  # to see an effect of every parameter
         few = max(few, self._branches)
         if self._adapts:
             return self._affordable(few)
@@ -107,6 +112,13 @@ class Start:
     @cached_property
     def points(self) -> Array:
         """The canonical encoded points, in the order in which they are tried."""
+        points = self._points()
+        if has_structure(self.space):  # values that are only drawn are forgotten after a while
+            for x in points:
+                self.space.encode(self.space.decode(x))
+        return points
+
+    def _points(self) -> Array:
         space = self.space
         if not isinstance(self.design, str):
             listed = [space.encode(point) for point in self.design]
@@ -124,6 +136,10 @@ class Start:
         if self.design == "sobol" or self._adapts:
             return designs.sobol(space, self.longest, self.seed)
         return designs.grid(space, self._levels)
+
+    @property
+    def _least(self) -> int:
+        return self.rules.structured_points if has_structure(self.space) else 0
 
     @cached_property
     def _free(self) -> int:
@@ -169,10 +185,26 @@ class Start:
             return False
         if self.middle_only or space.conditional or space.where:
             return True
-        if self.n0 is not None or self._free > self.rules.grid_dims or space.has_choices:
+        ordered = all(parameter.has_order for parameter in space.columns)  # frozen or not
+        if self.n0 is not None or self._free > self.rules.grid_dims or not ordered:
             return True
         count = math.prod(self._levels)
         return not 1 < count <= self.horizon.budget // self.rules.budget_share
+
+
+def farthest(points: Array, tried: Sequence[Array]) -> int:
+    """The row of the point farthest from all that were tried; the most central one at first.
+
+    Example:
+        >>> farthest(np.array([[0.1], [0.6], [0.9]]), tried=[])
+        1
+        >>> farthest(np.array([[0.1], [0.9]]), tried=[np.array([0.6])])
+        0
+    """
+    if not len(tried):
+        return int(np.argmin(((points - 0.5) ** 2).sum(axis=1)))
+    apart = ((points[:, None] - np.array(tried)[None]) ** 2).sum(axis=2)
+    return int(np.argmax(apart.min(axis=1)))
 
 
 def checked_design(space: Space, design: object) -> str | list[dict[str, Scalar]]:

@@ -373,7 +373,7 @@ _SETTINGS = ("space", "budget", "seed", "policy", "direction", "design", "n0", "
 
 def settings_version(settings: Mapping[str, Any]) -> int:
     """The oldest version of `Created` that can have these settings."""
-    safe = any(name in settings for name in SAFETY)
+    safe = any(name in settings for name in (*SAFETY, "optimum", "bound"))
     return SAFE_SETTINGS_VERSION if safe else SETTINGS_VERSION
 
 

@@ -8,6 +8,7 @@ fit in its event, so a replay does not fit again.
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -23,7 +24,7 @@ from regretless._internal.locks import WithLock, in_turn
 from regretless._internal.shown import shown
 from regretless._internal.validate import LEAST_SCALE, is_iterable, is_one_of, whole
 from regretless.defaults import defaults_of
-from regretless.design import Start, checked_design, checked_n0
+from regretless.design import Start, checked_design, checked_n0, farthest
 from regretless.engine import saved
 from regretless.engine.events import (
     Abandoned,
@@ -45,17 +46,19 @@ from regretless.engine.events import (
     settings_version,
 )
 from regretless.engine.guards import Guards
+from regretless.engine.known import Known
 from regretless.engine.loss import LossLimit, least_sd
 from regretless.engine.records import MAX_WHOLE, Records
-from regretless.engine.situation import Situation, draw
+from regretless.engine.situation import STEP_LIMIT, Situation, draw
+from regretless.engine.steps import reach
 from regretless.errors import ConfigError, RegretlessError, StorageError, TrialError
 from regretless.horizon import Horizon
 from regretless.kernels import Kernel
-from regretless.model import Belief, Model, Observation, checked_model
+from regretless.model import Belief, Control, Model, Observation, checked_model
 from regretless.policies import EIC, Constraint, Policy, make_policy, stored_policy
-from regretless.results import Best, Decision, Landscape, Row, Trial
-from regretless.safety import OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
-from regretless.search import constraints_of
+from regretless.results import Best, Decision, Landscape, PeriodEffect, Row, Trial
+from regretless.safety import CONTROL, OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
+from regretless.search import Box, constraints_of
 from regretless.space import Parameter, Scalar, Space
 from regretless.theory import noise_ratio, omega_scale
 
@@ -113,6 +116,11 @@ class Optimizer(WithLock):
         change_cost: what a change of the setting costs, in the units of the results.
         sparse_changes: whether to change as few parameters of the baseline as possible.
         mode: "automatic", or "recommend" if a person approves each trial; see `approve`.
+        optimum: the best value that f can take, if it is known.  The run stops exploring when
+            nothing more can be gained.  If results are clearly better, there is a warning, and the
+            number is no longer used.
+        bound: a value that f can't exceed (or fall below, for "minimize"), if the optimum itself is
+            not known.  It is used like `optimum`, as far as a bound can be.
 
     Raises:
         ConfigError: a setting is not valid.
@@ -150,6 +158,8 @@ class Optimizer(WithLock):
         change_cost: float | None = None,
         sparse_changes: bool | None = None,
         mode: Mode | None = None,
+        optimum: float | None = None,
+        bound: float | None = None,
     ) -> None:
         if not isinstance(space, Space):
             raise ConfigError(f"space: need a Space, got {shown(space)}")
@@ -177,6 +187,7 @@ class Optimizer(WithLock):
                 "mode": mode,
             },
         )
+        self._known = Known.of(optimum, bound)
         n0 = None if n0 is None else checked_n0(n0)
         points = checked_design(space, design)
         self._start = Start(space, Horizon(budget), points, n0, self.seed, self.defaults.start)
@@ -191,6 +202,7 @@ class Optimizer(WithLock):
         self._guards = Guards.empty(self.safety, space, self.defaults)
         # The last proposal, and the beliefs after it is applied.
         self._proposed: tuple[Asked | None, Belief, Guards] = (None, self._belief, self._guards)
+        self._said: list[str] = []  # warnings that were given; shared by copies
         self._lock = threading.RLock()
 
     @classmethod
@@ -421,6 +433,11 @@ class Optimizer(WithLock):
         return [record.again() for record in list(self._records.proposed.values())]
 
     @property
+    def known(self) -> Known | None:
+        """The optimum or the bound that was given, with `value` and `exact`; None if none was."""
+        return self._known
+
+    @property
     def observations(self) -> int:
         """The number of results, those from `observe` included."""
         return len(self._belief.told)
@@ -435,6 +452,9 @@ class Optimizer(WithLock):
         row, allowed = situation.recommended
         x, mean = points[row], float(situation.user(mu[row]))
         half = 1.96 * float(situation.user_sd(mu[row], sigma[row]))
+        known = None if situation.contradicted else self._known
+        if situation.level_sd:
+            half = float(np.hypot(half, 1.96 * situation.level_sd))
         return Best(
             params=self._records.params_at(x),
             mean=mean,
@@ -446,6 +466,7 @@ class Optimizer(WithLock):
             holds=situation.guards.holds(x),
             allowed=allowed,
             **self._gain_at(situation, x),
+            regret=None if known is None else max(0.0, self._sign * (known.value - mean)),
         )
 
     def _gain_at(self, situation: Situation, x: Array) -> dict[str, float]:
@@ -466,6 +487,23 @@ class Optimizer(WithLock):
         better = float(ndtr(gain / sd)) if sd > 0.0 else float(gain > 0.0)
         low, high = gain - 1.96 * sd, gain + 1.96 * sd
         return {"gain": gain, "gain_low": low, "gain_high": high, "prob_better": better}
+
+    @in_turn
+    @one_thread()
+    def periods(self) -> PeriodEffect | None:
+        """How much periods differ, and what the controls saved; None if there is no control.
+
+        Example:
+            >>> import regretless as rl
+            >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=9)
+            >>> for trial, period in zip(optimizer, [5.0, -5.0, 2.0]):
+            ...     optimizer.tell(trial, trial.params["x"] + period, control=(0.5 + period, 0.1))
+            >>> optimizer.periods().effect_sd > 2.0
+            True
+        """
+        if not self._belief.controls:
+            return None
+        return self._situation().period_effect
 
     @in_turn
     @one_thread()
@@ -582,8 +620,9 @@ class Optimizer(WithLock):
     def spec(self) -> dict[str, Any]:
         """The settings as plain JSON types.  For studies and front ends; users do not need it."""
         safety = self.safety.to_json()
+        known = {} if self._known is None else self._known.to_json()
         return {
-            "version": settings_version(safety),
+            "version": settings_version({**safety, **known}),
             "space": self._first_space.to_json(),  # changes are events
             **self._start.horizon.to_json(),  # extensions are events
             "seed": self.seed,
@@ -594,6 +633,7 @@ class Optimizer(WithLock):
             "model": self.model.to_json(),
             "defaults": self.defaults.version,
             **safety,
+            **known,
         }
 
     @classmethod
@@ -627,12 +667,25 @@ class Optimizer(WithLock):
         For studies and front ends; users do not need it.
         """
         belief, guards, x, decision = self._decide()
+        self._warn(decision)
         fit = belief.source if decision.refitted else None
         proposed = self.safety.mode == "recommend"
         others, params = guards.fits_since(self._guards), self._records.params_at(x)
         event = self._records.asking(params, decision, fit, proposed, others)
         self._proposed = (event, belief, guards)  # so that `apply` does not compute it again
         return event
+
+    def _warn(self, decision: Decision) -> None:
+        """Say once that the results contradict what the user knows."""
+        if decision.contradicted and self._known is not None and not self._said:
+            self._said.append("contradicted")
+            name = "optimum" if self._known.exact else "bound"
+            warnings.warn(
+                f"results are clearly better than the {name} {self._known.value:g} that was given:"
+                " it is no longer used",
+                UserWarning,
+                stacklevel=4,
+            )
 
     @in_turn
     def apply(self, event: Event) -> None:
@@ -719,14 +772,22 @@ class Optimizer(WithLock):
         told = outcomes.get(OBJECTIVE)
         if told is None:
             return
+        self._belief = self._belief.learn(self._observation(x, outcomes, blind))
+
+    def _observation(self, x: Array, outcomes: Mapping[str, Outcome], blind: bool) -> Observation:
+        """What the model learns from the outcomes of a result."""
+        told, beside = outcomes[OBJECTIVE], outcomes.get(CONTROL)
         weight, known = max(told.count, LEAST_SCALE), self.model.noise_sd
         if told.sem is not None:
             variance: float | None = told.sem**2
         else:
             variance = None if known is None else known**2 / weight
-        self._belief = self._belief.learn(
-            Observation(x, self._sign * told.value, weight, variance, blind)
-        )
+        control = None
+        if beside is not None:
+            error, baseline = None if beside.sem is None else beside.sem**2, self._records.baseline
+            of = None if baseline is None else tuple(baseline.x.tolist())
+            control = Control(self._sign * beside.value, error, of)
+        return Observation(x, self._sign * told.value, weight, variance, blind, control)
 
     def _take_proposal_of(self, twin: Optimizer) -> None:
         """Use what a copy has computed for its last proposal, instead of computing it again."""
@@ -770,8 +831,12 @@ class Optimizer(WithLock):
         # Near the end, too few evaluations are left to profit from a longer start.
         longer = (sees_noise or knows_nothing) and self.remaining >= start.longest
         points: list[Array] = []
-        if self.remaining and begun < (start.longest if longer else start.size):
-            points = self._records.rest_of_start(start, in_order=not self._is_limited)
+        if self.remaining and begun < (start.longest if longer else self._start_size):
+            points = self._rest_of_start()
+            if points and self._reach is not None:
+                given, points = points[0], list(self._reach.moved(np.array(points)))
+                held_back = None if (points[0] == given).all() else STEP_LIMIT
+                plain = replace(plain, held_back=held_back)
             if points and not self._is_limited:
                 return _Proposal(self._belief, self._guards, points[0], plain)
         # Nothing to learn from yet; or a metric has yet to be told, and there is no refuge.
@@ -798,7 +863,7 @@ class Optimizer(WithLock):
     def _draw(self, rng: np.random.Generator) -> Array:
         """A point at random that is not near a rejected one."""
         for _ in range(_MOST_DRAWS):
-            x = draw(self.space, rng)
+            x = draw(self._reach or self.space, rng)
             if not self._is_rejected(x):
                 return x
         raise self._nothing_left()
@@ -813,6 +878,21 @@ class Optimizer(WithLock):
             f"every point is near one that was rejected (trials {numbers:.200}): reconsider one of"
             " them, or adopt a point"
         )
+
+    @property
+    def _running(self) -> Array | None:
+        """The setting that runs: of the last trial that was not abandoned, or the baseline."""
+        for record in reversed(self._records.trials):
+            if record.status in ("pending", "told"):
+                return record.x
+        baseline = self._records.baseline
+        return None if baseline is None else baseline.x
+
+    @property
+    def _reach(self) -> Box | None:
+        """Where the next trial may be; None if that is everywhere."""
+        steps, running = self.safety.max_step, self._running if self.safety.max_step else None
+        return None if running is None else reach(self.space, steps, running)
 
     @property
     def _is_limited(self) -> bool:
@@ -870,6 +950,37 @@ class Optimizer(WithLock):
         self._guards = self._guards.with_posteriors_of(guards)
         return guards.relative_to(self._records.baseline)
 
+    @property
+    def _picks_start(self) -> bool:
+        """Whether the points of the start are picked one by one, with a known optimum in mind."""
+        known = self._known is not None and self._known.exact
+        return known and self._start.is_own_grid and not self._is_limited
+
+    @property
+    def _start_size(self) -> int:
+        """The number of points to start with."""
+        if not self._picks_start:
+            return self._start.size
+        return max(self._blind, round(self.defaults.known.start_share * self._start.size))
+
+    @property
+    def _blind(self) -> int:
+        """The number of points that are picked before any result counts."""
+        return self.space.dim + self.defaults.start.beyond_dim
+
+    def _rest_of_start(self) -> list[Array]:
+        """The points of the start that are left, with the next one first."""
+        if not self._picks_start:
+            return self._records.rest_of_start(self._start, in_order=not self._is_limited)
+        left = np.array(self._records.rest_of_start(self._start, in_order=False))
+        if not len(left):
+            return []
+        if self._records.started < self._blind or not self._belief.told:
+            tried = [*self._belief.data.x, *(record.x for record in self._records.trials)]
+            return [np.asarray(left[farthest(left, tried)])]
+        situation = self._situation(self._belief.refit_if_due())
+        return [np.asarray(left[situation.most_promising(left)])]
+
     def _situation(
         self,
         belief: Belief | None = None,
@@ -881,6 +992,10 @@ class Optimizer(WithLock):
             self._belief = current  # so that its posterior is not updated again
         guards = self._current_guards() if guards is None else guards
         waiting, proposed = self._records.waiting, self._records.proposed
+        safety, refuge, base = self.safety, self._refuge(guards), self._records.baseline
+        running = self._running if safety.change_cost else None
+        if running is not None and not self._records.is_here(running):
+            running = None  # the space has changed: every trial is a change of the setting
         return Situation(
             policy=self.policy,
             space=self.space,
@@ -895,9 +1010,14 @@ class Optimizer(WithLock):
                 *self._limits(current),
                 *guards.constraints,
             ),
-            refuge=self._refuge(guards),
+            refuge=refuge,
             guards=guards,
             fixed=self.space.frozen,
+            known=self._known,
+            reach=self._reach,
+            running=running,
+            change_cost=safety.change_cost,
+            sparse_from=base.x if base is not None and safety.sparse_changes else None,
         )
 
     def __repr__(self) -> str:

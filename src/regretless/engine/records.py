@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from regretless._internal.arrays import Array
+from regretless._internal.plain import own
 from regretless._internal.shown import shown
 from regretless._internal.validate import checked_time, checked_why, whole
 from regretless.design import Start
@@ -89,10 +90,10 @@ class Record:
     def again(self) -> Trial:
         """A copy of the trial with its original parameters, even if the caller changed them."""
         proposed = self.status == "proposed"
-        return replace(self.trial, params=dict(self.params), proposed=proposed)
+        return replace(self.trial, params=own(self.params), proposed=proposed)
 
     def row(self) -> Row:
-        number, why, params = self.trial.number, self.trial.decision, dict(self.params)
+        number, why, params = self.trial.number, self.trial.decision, own(self.params)
         row = _row(number, self.status, params, self.outcomes, why, self.time)
         return row if self.note is None else replace(row, note=self.note)
 
@@ -201,7 +202,7 @@ class Records:
     ) -> Asked:
         """The event of the next trial, at a point that is in the space."""
         plain = Decision(**decision.to_json())  # converts the numbers of numpy to plain ones
-        return Asked(len(self.trials), dict(params), plain, fit, proposed, dict(metric_fits or {}))
+        return Asked(len(self.trials), own(params), plain, fit, proposed, dict(metric_fits or {}))
 
     def adopting(self, params: Mapping[str, Scalar], decision: Decision | None = None) -> Asked:
         """The event of the next trial, at a point that somebody else chose."""
@@ -305,7 +306,7 @@ class Records:
             )
         reason, params = event.decision.reason, self.space.validate(event.params)
         record = Record(
-            Trial(event.number, dict(params), event.decision, event.proposed),
+            Trial(event.number, own(params), event.decision, event.proposed),
             params,
             self.space.encode(params),
             "proposed" if event.proposed else "pending",
@@ -397,7 +398,7 @@ class Records:
         self.prior[event.index] = replace(gone, note=note)
         self.known = {}
         for x, params in self._given():
-            if self._is_here(x):
+            if self.is_here(x):
                 self.known.setdefault(x.tobytes(), self._as_of_now(x, params))
 
     def fold_extended(self, event: Extended) -> None:
@@ -429,7 +430,7 @@ class Records:
             for each, x in ((each, moved(each.x)) for each in self.baselines)
         ]
         known = [(moved(np.frombuffer(x)), params) for x, params in self.known.items()]
-        here = [(x, params) for x, params in known if self._is_here(x)]
+        here = [(x, params) for x, params in known if self.is_here(x)]
         self.known = {x.tobytes(): self._as_of_now(x, params) for x, params in here}
         self.started += len(known) - len(here)  # the start does not begin again
         return carry
@@ -444,7 +445,7 @@ class Records:
         given += [(np.frombuffer(x), params) for x, params in self.known.items()]
         for before, params in given:
             x = carry(before[None])[0]
-            if self._is_here(x):
+            if self.is_here(x):
                 with suppress(SpaceError):  # a function may not allow an added value
                     exact[before.tobytes()] = self.space.encode(self._as_of_now(x, params))
 
@@ -456,7 +457,7 @@ class Records:
 
         return exactly
 
-    def _is_here(self, x: Array) -> bool:
+    def is_here(self, x: Array) -> bool:
         """Whether a point is one of the space, after parameters were frozen."""
         return bool((self.space.canonical(x[None])[0] == x).all())
 
@@ -584,7 +585,7 @@ class Records:
         if given is None:
             here = (each.params for each in self.baselines if (each.x == x).all())
             given = next(here, None)
-        return self.space.decode(x) if given is None else dict(given)
+        return self.space.decode(x) if given is None else own(given)
 
     def rest_of_start(self, start: Start, in_order: bool = True) -> list[Array]:
         """The points of the start that are neither asked for nor known.
@@ -614,7 +615,7 @@ class Records:
                 yield np.asarray(x)
 
     def history(self) -> list[Row]:
-        prior = (replace(row, params=dict(row.params)) for row in self.prior)
+        prior = (replace(row, params=own(row.params)) for row in self.prior)
         return [*prior, *(record.row() for record in self.trials)]
 
     def hand_out_as(self, others: Records) -> None:

@@ -18,7 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regretless.engine import Optimizer
-from regretless.errors import ConfigError, DataError, MissingExtraError, NoResultsError
+from regretless.errors import (
+    ConfigError,
+    DataError,
+    MissingExtraError,
+    NoResultsError,
+    SpaceError,
+)
 from regretless.integrations._endings import Endings
 from regretless.model import Model
 from regretless.policies import Policy
@@ -61,6 +67,8 @@ class RegretlessSampler(BaseSampler):
         guardrails: limits on what the objective sets with `trial.set_constraint(name, value)`, or
             with `trial.set_user_attr(name, value)`: for the former, `AtMost(name, 0.0)`.  A first
             trial that keeps to them is best enqueued (`study.enqueue_trial`).
+        baseline: the parameters that run today.  They are the first trial of a study, and
+            `recommend` says what the best point brings over them.
         independent_sampler: a sampler for the first trial, and for parameters that cannot be tuned
             (the log names them).  A parameter that not every trial has is tuned if a choice of
             another one decides about it: if no choice of that one was seen both with and without
@@ -90,8 +98,10 @@ class RegretlessSampler(BaseSampler):
         n0: int | None = None,
         model: Model | None = None,
         guardrails: Sequence[Guardrail] | None = None,
+        baseline: dict[str, Any] | None = None,
         independent_sampler: BaseSampler | None = None,
     ) -> None:
+        self._baseline = dict(baseline or {})
         self._settings: dict[str, Any] = {
             "budget": budget,
             "policy": policy,
@@ -129,7 +139,9 @@ class RegretlessSampler(BaseSampler):
             return {}
         with self._lock:
             self._past, trials = self._recall(study)
-            fold = self._past.fold = self._past.fold_over(search_space, self._settings)
+            fold = self._past.fold = self._past.fold_over(
+                search_space, self._settings, self._baseline
+            )
             fold.learn(trials, but=trial.number)
             asked = fold.ask(trial)
         if asked.decision.reason == "exhausted":
@@ -144,6 +156,8 @@ class RegretlessSampler(BaseSampler):
         param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
+        if trial.number == 0 and param_name in self._baseline:
+            return self._baseline[param_name]
         self._warn_once(study, param_name, param_distribution)
         return self._independent.sample_independent(study, trial, param_name, param_distribution)
 
@@ -178,7 +192,7 @@ class RegretlessSampler(BaseSampler):
                 raise DataError(
                     "recommend: no trial has finished yet, or they share no parameter to tune"
                 )
-            fold = past.fold_over(past.space, self._settings)
+            fold = past.fold_over(past.space, self._settings, self._baseline)
             fold.learn(trials)
             aside = fold.endings.measured()
         if not aside.observations:
@@ -303,12 +317,19 @@ class _Past:
             return "not every trial so far has it with this range, and no choice decides about it"
         return _objection(distribution)
 
-    def fold_over(self, space: dict[str, BaseDistribution], settings: dict[str, Any]) -> _Fold:
+    def fold_over(
+        self,
+        space: dict[str, BaseDistribution],
+        settings: dict[str, Any],
+        baseline: dict[str, Any],
+    ) -> _Fold:
         """The fold over this space: a fresh one, which has seen no trial yet, if there is none."""
         conditions = {n: w for n, w in self.conditions.items() if {n, w.parent} <= space.keys()}
         if self.fold is not None and self.fold.is_over(space, conditions):
             return self.fold
-        return _Fold(self.direction == StudyDirection.MAXIMIZE, space, settings, conditions)
+        return _Fold(
+            self.direction == StudyDirection.MAXIMIZE, space, settings, baseline, conditions
+        )
 
 
 class _When(NamedTuple):
@@ -358,15 +379,18 @@ class _Fold:
         maximise: bool,
         space: dict[str, BaseDistribution],
         settings: dict[str, Any],
+        baseline: dict[str, Any],
         conditions: dict[str, _When],
     ) -> None:
         self.space, self._conditions = space, conditions
         parameters = {name: _parameter(d) for name, d in space.items() if name not in conditions}
         for name, when in conditions.items():
             parameters[name] = _parameter(space[name]).when(when.parent, *when.choices)
+        ours = Space(parameters)
         optimizer = Optimizer(
-            Space(parameters),
+            ours,
             direction="maximize" if maximise else "minimize",
+            baseline=_within(ours, self._internal(baseline)),
             **settings,
         )
         self.endings = Endings(optimizer)
@@ -451,6 +475,14 @@ class _Fold:
             return self.optimizer.adopt(point, decision)
         except ValueError:  # outside: Optuna lets enqueued trials be there
             return None
+
+
+def _within(space: Space, point: dict[str, Scalar]) -> dict[str, Scalar] | None:
+    """The point, if it is one of the space."""
+    try:
+        return space.validate(point)
+    except SpaceError:
+        return None
 
 
 def _parameter(distribution: BaseDistribution) -> Parameter:

@@ -13,6 +13,7 @@ from regretless.kernels.conditional import (
     most_at_once,
 )
 from regretless.kernels.radial import NAMED, SE, Matern, Radial, Rippled
+from regretless.kernels.views import Views
 
 __all__ = [
     "NAMED",
@@ -32,6 +33,7 @@ __all__ = [
     "Rule",
     "Sum",
     "Switched",
+    "Views",
     "activity",
     "most_at_once",
     "positive",

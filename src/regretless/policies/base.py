@@ -27,10 +27,20 @@ from regretless._internal.validate import (
 from regretless.defaults import Defaults
 from regretless.errors import ConfigError
 from regretless.horizon import Horizon
+from regretless.improvement import gate_below
 from regretless.model import Posterior
-from regretless.policies.scores import Gate, Score
+from regretless.policies.scores import (
+    CappedGate,
+    ChangeGate,
+    Constraint,
+    Gate,
+    Score,
+    log_ei,
+    log_ei_below,
+)
 
 IncumbentKind = Literal["mean", "observation", "domain", "quantile"]
+_TRIFLE = 1e-6  # of omega
 INCUMBENTS: tuple[IncumbentKind, ...] = ("mean", "observation", "domain", "quantile")
 
 
@@ -53,11 +63,14 @@ class PolicyInput:
         promised: the expected best posterior mean once the pending results are told; -inf if there
             are none.
         choices: whether some parameter has several choices without an order.
+        structure: whether some parameter is structured, such as a permutation or a graph.
         defaults: the constants for settings that the user left out.
         fixed: the columns that are fixed for this decision, with their coordinates.
         permits: returns for points, of shape (q, d), whether each may be tried; None if every point
             may be.
         refuge: the point to try if no visited point may be tried, such as the baseline.
+        ceiling: a value that f can't exceed; None if none is known.
+        change: the setting that runs, and what a change of it costs; None if it costs nothing.
 
     Example:
         >>> import numpy as np
@@ -94,10 +107,13 @@ class PolicyInput:
     defaults: Defaults
     promised: float = -np.inf
     choices: bool = False
+    structure: bool = False
     fixed: Mapping[int, float] = field(default_factory=dict)
     permits: Callable[[Array], NDArray[np.bool_]] | None = None
     refuge: Array | None = None
     moved: Callable[[Array], Array] | None = None
+    ceiling: Ceiling | None = None
+    change: Change | None = None
 
     @property
     def dim(self) -> int:
@@ -153,6 +169,43 @@ class PolicyInput:
         if self._permitted.any():
             return mu[self._permitted], sigma[self._permitted]
         return (mu, sigma) if self.refuge is None else self.posterior.predict(self.refuge[None, :])
+
+
+class Ceiling(NamedTuple):
+    """A value that f can't exceed, in the units of the model.
+
+    Attributes:
+        value: the value.
+        exact: whether it is the largest value of f; otherwise f may stay below it everywhere.
+
+    Example:
+        >>> Ceiling(value=2.0, exact=True).above(1.5, unit=1.0)
+        2.0
+    """
+
+    value: float
+    exact: bool
+
+    def above(self, xi: float, unit: float) -> float:
+        """The value; a trifle above xi if xi has reached it."""
+        return max(self.value, xi + _TRIFLE * unit)
+
+
+class Change(NamedTuple):
+    """What a change of the setting costs.
+
+    Attributes:
+        running: the encoded setting that runs.
+        cost: the cost of a change, in the units of the model.
+
+    Example:
+        >>> import numpy as np
+        >>> Change(running=np.array([0.2]), cost=0.5).cost
+        0.5
+    """
+
+    running: Array
+    cost: float
 
 
 class Incumbent(NamedTuple):
@@ -245,12 +298,47 @@ class Policy:
         """t_m, the smallest z that the policy allows; None if it has no gate."""
         return None
 
-    def gates(self, inputs: PolicyInput) -> tuple[Gate, ...]:
+    def thresholds(self, inputs: PolicyInput, s: Array) -> Array | float | None:
+        """The smallest z that the policy allows at points with the posterior sds s.
+
+        It is `threshold`, unless a known ceiling leaves little room for an improvement.
+        """
+        threshold = self.threshold(inputs)
+        if threshold is None or inputs.ceiling is None:
+            return threshold
+        xi, omega = self.xi(inputs), self.omega(inputs)
+        return gate_below(self.horizon(inputs), (inputs.ceiling.above(xi, omega) - xi) / s)[0]
+
+    def gates(self, inputs: PolicyInput) -> tuple[Constraint, ...]:
         """The gate as a constraint of the score; empty if the policy has no gate."""
         threshold = self.threshold(inputs)
         if threshold is None:
             return ()
-        return (Gate(self.xi(inputs), threshold, self.omega(inputs)),)
+        if inputs.change is not None:
+            return (self._change_gate(inputs, inputs.change),)
+        xi, omega = self.xi(inputs), self.omega(inputs)
+        if inputs.ceiling is None:
+            return (Gate(xi, threshold, omega),)
+        return (CappedGate(xi, inputs.ceiling.above(xi, omega), self.horizon(inputs), omega),)
+
+    def improvement(self, inputs: PolicyInput) -> Callable[..., tuple[Array, Array, Array]]:
+        """The function (mu, s) -> log EI and its slopes; a known ceiling limits the improvement."""
+        xi = self.xi(inputs)
+        if inputs.ceiling is None:
+            return lambda mu, s: log_ei(mu, s, xi)
+        top = inputs.ceiling.above(xi, self.omega(inputs))
+        return lambda mu, s: log_ei_below(mu, s, xi, top)
+
+    def _change_gate(self, inputs: PolicyInput, change: Change) -> ChangeGate:
+        """The gate if a change of the setting costs something."""
+        xi, steps, incumbent = self.xi(inputs), self.horizon(inputs), inputs.incumbent.x
+        spared = 0.0
+        if not (incumbent == change.running).all():
+            lost = xi - float(inputs.posterior.predict(change.running[None, :])[0][0])
+            spared = min(change.cost, steps * max(lost, 0.0))
+        return ChangeGate(
+            xi, steps, change.cost, spared, change.running, incumbent, self.omega(inputs)
+        )
 
     def horizon(self, inputs: PolicyInput) -> float:
         """The number of evaluations in which a gain has to make up for a loss, from this one on."""

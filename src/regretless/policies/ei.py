@@ -28,7 +28,7 @@ from regretless.policies.base import (
     check_incumbent,
     incumbent_value,
 )
-from regretless.policies.scores import PosteriorScore, Score, log_ei
+from regretless.policies.scores import PosteriorScore, Score
 from regretless.theory import omega_n
 
 
@@ -66,11 +66,10 @@ class EI(Policy):
         return incumbent_value(inputs, self.incumbent, self.beta)
 
     def score(self, inputs: PolicyInput) -> Score:
-        xi = self.xi(inputs)
         return PosteriorScore(
             inputs.posterior,
             self.omega(inputs),
-            lambda mu, s: log_ei(mu, s, xi),
+            self.improvement(inputs),
             constraints=self.gates(inputs),
         )
 
@@ -178,10 +177,10 @@ class AEI(EI):
             raise ConfigError(f"factor: need 'printed' or 'huang', got {shown(self.factor)}")
 
     def score(self, inputs: PolicyInput) -> Score:
-        xi, noise = self.xi(inputs), inputs.posterior.noise_sd
+        improvement, noise = self.improvement(inputs), inputs.posterior.noise_sd
 
         def utility(mu: Array, s: Array) -> tuple[Array, Array, Array]:
-            value, d_mu, d_s = log_ei(mu, s, xi)
+            value, d_mu, d_s = improvement(mu, s)
             total = np.hypot(s, noise)
             if self.factor == "printed":
                 return value + np.log(s / total), d_mu, d_s + 1.0 / s - s / total**2

@@ -70,6 +70,8 @@ class IDS(Policy):
     def horizon(self, inputs: PolicyInput) -> float:
         rules = inputs.defaults.ids
         usual = rules.payback_with_choices if inputs.choices else rules.payback
+        if inputs.structure:
+            usual = rules.payback_with_structure
         return inputs.horizon.within(usual if self.payback is None else self.payback)
 
     def threshold(self, inputs: PolicyInput) -> float:
@@ -78,8 +80,12 @@ class IDS(Policy):
     def score(self, inputs: PolicyInput) -> Score:
         posterior, rules = inputs.posterior, inputs.defaults.ids
         b = -self.threshold(inputs)
-        below = rules.caution * b
+        below = (rules.caution_with_structure if inputs.structure else rules.caution) * b
         hoped_for, top = inputs.highest(b)
+        if inputs.ceiling is not None:  # f can't be better than that
+            top = min(top, inputs.ceiling.value)
+            if inputs.ceiling.exact:
+                below = inputs.defaults.known.caution * b
         noise2 = max(posterior.noise_sd**2, rules.resolution * posterior.omega**2)
         least = 1e-9 * posterior.omega  # a lower bound of the regret, for its logarithm
         learnt: Callable[..., tuple[Array, ...]] = partial(_log_learnt, noise2=noise2)

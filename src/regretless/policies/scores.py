@@ -9,17 +9,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import pi, sqrt
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
-from regretless.improvement import log_h_and_slope
+from regretless.improvement import gate_below, log_h_and_slope
 from regretless.model import Posterior, SamplePath, Shared
 
 STEEP = 100.0  # penalty of an infeasible point, for each unit of slack that it lacks
 FEASIBLE = -1e-9  # a point is feasible from this slack on: rounding may make 0 negative
+
+_SURE = 30.0  # from this z on, an improvement is sure: h(z) = z
 
 Rows = slice | NDArray[np.intp]  # rows of the points of a posterior
 
@@ -167,12 +170,161 @@ class Gate(Constraint):
         return 1.0, -self.threshold, None
 
 
+@dataclass(frozen=True, eq=False)
+class CappedGate(Constraint):
+    """EIC's gate if f can't exceed `top`: E[(min(f, top) - xi)^+] >= E[(xi - f)^+] / horizon.
+
+    It is `Gate` with a threshold that depends on the room between xi and `top`, see
+    `improvement.gate_below`.  It excludes the incumbent itself if there is hardly any room.
+
+    Args:
+        xi: the incumbent value, below `top`.
+        top: the value that f can't exceed.
+        horizon: the number of evaluations in which the gain has to make up for the loss.
+        unit: omega.
+
+    Example:
+        >>> import numpy as np
+        >>> at = Predicted(x=np.zeros((2, 1)), mu=np.array([0.5, 0.5]), sigma=np.array([1.0, 2.0]))
+        >>> far, near = CappedGate(1.0, 9.0, 10.0, 1.0), CappedGate(1.0, 1.01, 10.0, 1.0)
+        >>> (far.slack(at) >= 0).tolist(), (near.slack(at) >= 0).tolist()
+        ([True, True], [False, False])
+    """
+
+    xi: float
+    top: float
+    horizon: float
+    unit: float
+
+    def slack(self, at: Predicted) -> Array:
+        threshold, _ = self._threshold(at)
+        return np.asarray((at.mu - self.xi) / self.unit - threshold * at.sigma)
+
+    def slopes(self, at: Predicted) -> tuple[Array | float, Array | float, Array | None]:
+        threshold, slope = self._threshold(at)
+        return 1.0, slope * self._room(at) - threshold, None
+
+    def _room(self, at: Predicted) -> Array:
+        return np.asarray((self.top - self.xi) / (self.unit * at.sigma))
+
+    def _threshold(self, at: Predicted) -> tuple[Array, Array]:
+        return gate_below(self.horizon, self._room(at))
+
+
+@dataclass(frozen=True, eq=False)
+class ChangeGate(Constraint):
+    """EIC's gate if a change of the setting costs c: what an evaluation gains pays for it.
+
+    With m evaluations left, the running setting r, and the incumbent i of value xi, to keep to what
+    is known brings m xi - c0: it is the better one of a change to i and of staying at r, so
+    c0 = min(c, m (xi - mu(r))), or 0 if r is i.  To try x brings
+        mu - c [x != r] + E max((m - 1) f(x), (m - 1) xi - c [x != i]),
+    because the setting stays at x or changes to the incumbent.  So x is allowed if
+        mu - xi - c [x != r] - c [x != i] + c0 + S h((M + c [x != i]) / S) >= 0
+    for M = (m - 1)(mu - xi) and S = (m - 1) s.  For c = 0, this is `Gate`.  Either r or i is always
+    allowed.
+
+    Args:
+        xi: the incumbent value.
+        steps: m, the number of evaluations in which a gain has to make up for a loss.
+        cost: c, what a change costs.
+        spared: c0.
+        running: r, the encoded setting that runs.
+        incumbent: i, the encoded incumbent.
+        unit: omega.
+
+    Example:
+        >>> import numpy as np
+        >>> here, there = np.array([0.2]), np.array([0.8])
+        >>> gate = ChangeGate(1.0, 10, cost=2.0, spared=0.0, running=here, incumbent=here, unit=1.0)
+        >>> at = Predicted(np.array([[0.2], [0.8]]), mu=np.ones(2), sigma=np.full(2, 0.1))
+        >>> (gate.slack(at) >= 0).tolist()  # at 0.8 there is too little to gain
+        [True, False]
+    """
+
+    xi: float
+    steps: float
+    cost: float
+    spared: float
+    running: Array
+    incumbent: Array
+    unit: float
+
+    def slack(self, at: Predicted) -> Array:
+        back = self._unless(at, self.incumbent)
+        future = _hoped(*self._later(at, back))[0]
+        total = at.mu - self.xi - self._unless(at, self.running) - back + self.spared + future
+        return np.asarray(total / self.unit)
+
+    def slopes(self, at: Predicted) -> tuple[Array | float, Array | float, Array | None]:
+        _, d_mean, d_sd = _hoped(*self._later(at, self._unless(at, self.incumbent)))
+        return 1.0 + (self.steps - 1.0) * d_mean, (self.steps - 1.0) * d_sd, None
+
+    def _later(self, at: Predicted, back: Array) -> tuple[Array, Array]:
+        """M + c [x != i] and S."""
+        later = self.steps - 1.0
+        return later * (at.mu - self.xi) + back, later * self.unit * at.sigma
+
+    def _unless(self, at: Predicted, point: Array) -> Array:
+        """What a change to each point costs, from `point`."""
+        return np.asarray(self.cost * (at.x != point).any(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class ChangePays(Constraint):
+    """For policies without a gate: a change must promise as much as it costs.
+
+    That is m E max(f(x) - mu(r), 0) >= c at all points x except the running setting r.
+
+    Args:
+        value: mu(r).
+        steps: m, the number of evaluations that remain.
+        cost: c, what a change costs.
+        running: r, the encoded setting that runs.
+        unit: omega.
+
+    Example:
+        >>> import numpy as np
+        >>> pays = ChangePays(1.0, 10, cost=2.0, running=np.array([0.2]), unit=1.0)
+        >>> at = Predicted(np.array([[0.2], [0.8]]), mu=np.ones(2), sigma=np.full(2, 0.1))
+        >>> (pays.slack(at) >= 0).tolist()
+        [True, False]
+    """
+
+    value: float
+    steps: float
+    cost: float
+    running: Array
+    unit: float
+
+    def slack(self, at: Predicted) -> Array:
+        hoped = _hoped(at.mu - self.value, self.unit * at.sigma)[0]
+        cost = self.cost * (at.x != self.running).any(axis=1)
+        return np.asarray((self.steps * hoped - cost) / self.unit)
+
+    def slopes(self, at: Predicted) -> tuple[Array | float, Array | float, Array | None]:
+        _, d_mean, d_sd = _hoped(at.mu - self.value, self.unit * at.sigma)
+        return self.steps * d_mean, self.steps * d_sd, None
+
+
+def _hoped(mean: Array, sd: Array) -> tuple[Array, Array, Array]:
+    """E max(v, 0) for v ~ N(mean, sd^2), and its slopes in mean and sd."""
+    from scipy.special import ndtr
+
+    sd = np.maximum(sd, 1e-300)
+    z = np.clip(mean / sd, -_SURE, _SURE)
+    value = np.where(z < _SURE, sd * np.exp(log_h_and_slope(z)[0]), mean)
+    return value, ndtr(z), np.exp(-0.5 * z * z) / sqrt(2 * pi)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Score(ABC):
     """The base class of functions that the search maximises over the unit cube.
 
     Args:
         constraints: limits on where the search may go.
+        unit: a difference of two values that is large: 1 for logarithms, and omega for values in
+            the units of f.
 
     Example:
         >>> import numpy as np
@@ -187,6 +339,7 @@ class Score(ABC):
     """
 
     constraints: tuple[Constraint, ...] = ()
+    unit: float = 1.0
 
     def within(self, *constraints: Constraint) -> Self:
         """The same score with further constraints."""
@@ -399,6 +552,22 @@ def log_ei(mu: Array, s: Array, xi: float) -> tuple[Array, Array, Array]:
     return np.log(s) + value, slope / s, (1.0 - z * slope) / s
 
 
+def log_ei_below(mu: Array, s: Array, xi: float, top: float) -> tuple[Array, Array, Array]:
+    """log E[(min(f, top) - xi)^+] for f ~ N(mu, s^2) and xi < top, and its slopes in mu and s.
+
+    With z = (mu - xi)/s and u = (mu - top)/s, the expectation is s (h(z) - h(u)): what f exceeds
+    xi by, less what it exceeds `top` by.  Its slopes are Phi(z) - Phi(u) in mu and
+    phi(z) - phi(u) in s.
+    """
+    z, u = (mu - xi) / s, (mu - top) / s
+    high, p = log_h_and_slope(z)
+    low, q = log_h_and_slope(u)
+    share = np.exp(low - high)
+    kept = -np.expm1(low - high)
+    value = np.log(s) + high + np.log(kept)
+    return value, (p - share * q) / (s * kept), (1.0 - z * p - share * (1.0 - u * q)) / (s * kept)
+
+
 def upper_score(posterior: Posterior, width: float) -> Score:
     """The score mu + width s, an upper confidence bound.
 
@@ -421,4 +590,4 @@ def upper_score(posterior: Posterior, width: float) -> Score:
     def utility(mu: Array, s: Array) -> tuple[Array, Array, Array]:
         return mu + width * s, np.ones_like(mu), np.full_like(s, width)
 
-    return PosteriorScore(posterior, posterior.omega, utility)
+    return PosteriorScore(posterior, posterior.omega, utility, unit=posterior.omega)

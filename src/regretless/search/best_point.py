@@ -15,9 +15,9 @@ from numpy.random import Generator
 from regretless.defaults import SearchRules
 from regretless.policies import Candidates, Score
 from regretless.search.ascent import climb
-from regretless.search.discrete import hop
+from regretless.search.discrete import hop, walks
 from regretless.search.pool import Found, Pool, around
-from regretless.search.slice import Domain
+from regretless.search.slice import Domain, structured
 
 
 def maximise(
@@ -47,6 +47,8 @@ def maximise(
         sampled = len(begin.sampled)
         if not brief and sampled:
             pool.add(around(pool.best_sampled(sampled), score, space, rng, rules))
+        if sampled and structured(space):
+            pool.add(walks(pool.best_sampled(sampled), space, rng, rules.walks))
         if space.ordered.any():  # scores also have gradients between the levels of ordered columns
             climb(pool, space, space.ordered, rules.brief_stages if brief else rules.stages)
         if space.discrete.any():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 
 import numpy as np
@@ -17,6 +18,7 @@ def same_point(
     x: Array,
     steps: int,
     rules: MergeRules,
+    equal: Sequence[int] = (),
 ) -> int | None:
     """The best visited point that the posterior can't tell from x.
 
@@ -35,12 +37,15 @@ def same_point(
         x: the new point.
         steps: the number of evaluations that remain.
         rules: the constants.
+        equal: columns in which close points are equal, because their coordinates are only names.
 
     Returns:
         The row of the feasible visited point with the best score; None if there is none.
     """
     posterior = begin.posterior
     near = np.flatnonzero(np.abs(begin.sampled - x).max(axis=1, initial=0.0) <= rules.close)
+    for column in equal:
+        near = near[begin.sampled[near, column] == x[column]]
     if not len(near):
         return None
     close = np.arange(len(posterior.points))[begin.rows][near]

@@ -12,7 +12,8 @@ from regretless._internal.arrays import Array
 from regretless.defaults import SearchRules
 from regretless.model import Posterior
 from regretless.policies import FEASIBLE, STEEP, Candidates, Score
-from regretless.search.slice import Domain, Slice, rows_in
+from regretless.search.slice import Domain, rows_in, structured
+from regretless.space import Space
 
 _LIMITED_SHARE = 4  # where limits exclude most points, at least a quarter as many are tried
 
@@ -51,13 +52,15 @@ def candidates(
     if space.size is not None and space.size <= most:
         return Candidates(posterior, space.grid(), complete=True, rows=rows)
     count = int(np.clip(rules.global_work / max(1, width), *rules.global_points))
+    if structured(space):  # values drawn at random are seldom good, and cost more than numbers
+        count = min(count, rules.drawn_points)
     others = space.spread(_spread(count, space.dim, rng))
     if space.where:
         others = others[space.keeps(others)]
         missing = count // _LIMITED_SHARE - len(others)
         if missing > 0:
             others = np.vstack([others, space.drawn(missing, rng)])
-    if isinstance(space, Slice):  # points that are good elsewhere may be good here as well
+    if not isinstance(space, Space):  # points that are good elsewhere may be good here as well
         others = np.vstack([space.moved(posterior.points), others])
     return Candidates(posterior, others, rows=rows)
 
@@ -132,6 +135,8 @@ def around(
     away = rng.standard_normal((count, len(centers), space.dim)) * scales
     low, high = np.log(rules.around_distance)
     away *= np.exp(rng.uniform(low, high, (count, len(centers), 1)))
+    for column in structured(space):  # names of values have no distance
+        away[:, :, column] = 0.0
     return space.canonical((centers + away).reshape(-1, space.dim))
 
 

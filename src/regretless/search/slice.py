@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless.policies import Rows
-from regretless.space import Space, product
+from regretless.search.box import Box
+from regretless.space import Space, Structured, product
 
 _DRAWS = 64  # for each point that has to keep limits
 
@@ -41,10 +42,9 @@ class Slice:
     @cached_property
     def size(self) -> int | None:
         """The number of points in the slice; None if a free column is continuous."""
-        if self.continuous.any():
-            return None
         columns = zip(self._space.columns, self._free, strict=True)
-        return math.prod(p.scale.count or 1 for p, free in columns if free)
+        counts = [p.scale.count for p, free in columns if free]
+        return None if None in counts else math.prod(count or 1 for count in counts)
 
     def grid(self) -> Array:
         """All points of the slice, if no free column is continuous."""
@@ -103,9 +103,22 @@ class Slice:
         return points
 
 
-Domain: TypeAlias = Space | Slice
+Domain: TypeAlias = Space | Slice | Box
+
+
+def structured(domain: Domain) -> dict[int, Structured]:
+    """The structured parameters that a search may move, by their columns."""
+    space = domain if isinstance(domain, Space) else domain._space
+    columns = enumerate(space.columns)
+    found = {j: p.plain for j, p in columns if isinstance(p.plain, Structured)}
+    return {j: p for j, p in found.items() if domain.discrete[j] and j not in space.frozen}
 
 
 def rows_in(domain: Domain, points: Array) -> Rows:
     """The rows of the visited points that lie in the domain, so that they may be tried again."""
-    return domain.rows(points) if isinstance(domain, Slice) else slice(None)
+    return slice(None) if isinstance(domain, Space) else domain.rows(points)
+
+
+def ends_of(domain: Domain) -> tuple[Array | float, Array | float]:
+    """The smallest and the largest coordinate of each column."""
+    return (domain.low, domain.high) if isinstance(domain, Box) else (0.0, 1.0)

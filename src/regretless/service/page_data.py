@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -61,8 +61,10 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
         "archived": snapshot.archived,
         "space": optimizer.space.to_json(),
         "counts": counts(optimizer),
+        "known": _known(optimizer),
         "best": view and _best(view.best),
         "noise_sd": view and view.noise_sd,
+        "periods": view and view.periods,
         "worth_exploring": view and view.worth_exploring(),
         "pending": _under_way(snapshot, optimizer.pending),
         "proposed": _under_way(snapshot, optimizer.proposed),
@@ -71,14 +73,20 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
         "baseline": optimizer.baseline and _exact(optimizer.baseline),
         "loss": view and _loss(Ledger.from_rows(optimizer, rows)),
         "running": view and _running(Ledger.from_rows(optimizer, rows)),
-        "calibration": _calibration(rows),
+        "calibration": _calibration(view.without_periods(rows) if view else rows),
         "slices": view.slices() if view else [],
         "trials": [_trial(i, row) for i, row in list(enumerate(rows))[-TABLE_ROWS:]],
     }
 
 
+def _known(optimizer: Optimizer) -> dict[str, Any] | None:
+    """The optimum or the bound that was given."""
+    known = optimizer.known
+    return None if known is None else {"value": known.value, "exact": known.exact}
+
+
 def _best(best: Best) -> dict[str, Any]:
-    names = ("mean", "low", "high", "sample_mean", "luckiest")
+    names = ("mean", "low", "high", "sample_mean", "luckiest", "regret")
     names_of_gain = ("gain", "gain_low", "gain_high", "prob_better")
     numbers = {name: json_number(getattr(best, name)) for name in (*names, *names_of_gain)}
     known = {"count": best.count, "allowed": best.allowed, "holds": best.holds}
@@ -206,6 +214,31 @@ class _PosteriorView:
             json_number(self.situation.posterior.noise_sd * self.situation.unit) if fitted else None
         )
 
+    @property
+    def periods(self) -> dict[str, Any] | None:
+        """How much periods differ, and what the controls saved; None without controls."""
+        found = self.situation.period_effect
+        if found is None:
+            return None
+        numbers = {name: json_number(value) for name, value in vars(found).items()}
+        return {**numbers, "sentence": str(found)}
+
+    def without_periods(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """The rows, with each value corrected by its control, and with the noise that it has."""
+        periods, sign = self.situation.fitted.periods, self.optimizer.sign
+        if periods is None:
+            return rows
+        trials, out = self.optimizer._records.trials, []
+        for row in rows:
+            if row.number is not None and row.value is not None:
+                record = trials[row.number]
+                told = self.optimizer._observation(record.x, record.outcomes, blind=False)
+                value, weight, variance = periods.corrected(told)[1:4]
+                sem = None if variance is None else math.sqrt(variance)
+                row = replace(row, value=sign * value, sem=sem, count=weight)
+            out.append(row)
+        return out
+
     def worth_exploring(self) -> float | None:
         """The share of the space that passes the policy's gate; None if the policy has no gate."""
         gated = self.situation.policy.threshold(self.situation.inputs) is not None
@@ -227,11 +260,14 @@ class _PosteriorView:
             (json_number(sign * belief.sample_mean(x)), belief.times_told(x)) for x in self.points
         ]
         names = self.optimizer.space.parameters.items()
-        return [
-            self._slice(j, name, one, told)
-            for j, (name, one) in enumerate(names)
-            if name in self.best.params  # the others do not exist at the best point
+        # The values of a structured parameter lie on no line, and others may not exist at the best
+        # point.
+        lines = [
+            (j, name, p)
+            for j, (name, p) in enumerate(names)
+            if p.kind != "structured" and name in self.best.params
         ]
+        return [self._slice(j, name, one, told) for j, name, one in lines]
 
     def _slice(
         self, j: int, name: str, parameter: Parameter, told: list[tuple[float | None, int]]

@@ -52,7 +52,8 @@ Word = Annotated[StrictStr, Field(max_length=1000)]
 Whole = Annotated[StrictInt, Field(ge=-MAX_SAFE, le=MAX_SAFE)]
 Scalar = StrictBool | Whole | StrictFloat | Word | None
 Choices = Annotated[list[Scalar], Field(max_length=MAX_CHOICES)]
-Params = Annotated[dict[Word, Scalar], Field(max_length=MAX_PARAMETERS)]
+Structure = list[Any] | dict[str, Any]  # the value of a structured parameter
+Params = Annotated[dict[Word, Scalar | Structure], Field(max_length=MAX_PARAMETERS)]
 AskedParams = Annotated[
     Params | None, Field(description="of the trial: refused unless they are this study's")
 ]
@@ -95,10 +96,20 @@ class ConditionIn(_Request):
 
 
 class ParameterIn(_Request):
-    """A parameter to tune: a float or an int has bounds, the others list their values."""
+    """A parameter to tune: a float or an int has bounds, the others list their values or parts."""
 
     name: Annotated[Word, Field(min_length=1)]
-    type: Literal["float", "int", "categorical", "ordinal"]
+    type: Literal[
+        "float",
+        "int",
+        "categorical",
+        "ordinal",
+        "permutation",
+        "subset",
+        "sequence",
+        "tree",
+        "graph",
+    ]
     low: Whole | StrictFloat | None = None
     high: Whole | StrictFloat | None = None
     log: StrictBool | None = None
@@ -106,6 +117,14 @@ class ParameterIn(_Request):
     choices: Choices | None = None
     values: Choices | None = None
     when: Annotated[list[ConditionIn] | None, Field(max_length=MAX_PARAMETERS)] = None
+    items: Choices | None = None
+    alphabet: Choices | Word | None = None
+    labels: Choices | dict[Word, StrictInt] | None = None
+    at_least: StrictInt | None = None
+    at_most: StrictInt | None = None
+    directed: StrictBool | None = None
+    ends: Choices | None = None
+    most_edges: StrictInt | None = None
 
     @model_validator(mode="after")
     def _has_exact_integers(self) -> Self:
@@ -177,6 +196,12 @@ class NewStudy(_Request):
     change_cost: Annotated[float | None, Strict(), Field(description="of each change")] = None
     sparse_changes: StrictBool | None = None
     mode: Literal["automatic", "recommend"] | None = None
+    optimum: Annotated[
+        float | None, Strict(), Field(description="the best value, if it is known")
+    ] = None
+    bound: Annotated[
+        float | None, Strict(), Field(description="a value that none is better than")
+    ] = None
 
 
 class Ask(_Request):
@@ -351,6 +376,9 @@ class BestOut(BaseModel):
     gain_low: Annotated[float | None, Field(description="95 % interval of the gain")] = None
     gain_high: float | None = None
     prob_better: Annotated[float | None, Field(description="than the baseline")] = None
+    regret: Annotated[
+        float | None, Field(description="how much worse it is than the known optimum or bound")
+    ] = None
 
     @classmethod
     def of(cls, best: Best) -> Self:

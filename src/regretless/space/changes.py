@@ -17,6 +17,7 @@ from regretless.space.frozen import Frozen
 from regretless.space.parameter import Parameter, Scalar, parameter_from_json
 from regretless.space.scales import Line
 from regretless.space.space import Space
+from regretless.space.structured import Structured
 
 Added = Mapping[str, tuple[Parameter, Scalar]]
 Values = Mapping[str, Scalar]
@@ -81,6 +82,10 @@ def _changed(old: Parameter, verb: str, name: str, to: Any) -> Parameter:
 def _widened(old: Parameter, name: str, new: object) -> Parameter:
     if not isinstance(new, Parameter) or type(new) is not type(old):
         raise SpaceError(f"widen: {name}: need a {type(old).__name__}, got {shown(new)}")
+    if isinstance(old, Structured) and new != old:
+        raise SpaceError(
+            f"widen: {name}: nobody can list the values of {shown(old)}: add a parameter instead"
+        )
     scale = old.scale
     few = not isinstance(scale, Line) and scale.levels is not None
     places = old.places() if few else np.array([0.0, 1.0])
@@ -123,7 +128,8 @@ def carried(old: Space, new: Space, values: Values) -> Callable[[Array], Array]:
                 continue
             j, was = before[name], _full(old.columns[before[name]])
             out[:, k] = points[:, j]
-            if was != full:
+            # Each structured parameter remembers the values that it has encoded.
+            if was != full or isinstance(full, Structured):
                 out[:, k] = [full.encode(was.decode(u)) for u in points[:, j].tolist()]
         return new.resting(out)
 

@@ -45,6 +45,8 @@ class Condition:
             SpaceError: the parent can't have such a value.
         """
         name = self.parameter
+        if parent.kind == "structured":
+            raise SpaceError(f"{name} has values with parts: no parameter can depend on it")
         if self.values:
             if parent.is_continuous:
                 raise SpaceError(f"{name} has a range: use at_least or at_most instead of values")

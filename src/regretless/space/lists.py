@@ -31,10 +31,10 @@ class _Listed(Parameter):
 
     @cached_property
     def _ranks(self) -> dict[tuple[bool, Scalar], int]:
-        return {_key(item): k for k, item in enumerate(self._items)}
+        return {key(item): k for k, item in enumerate(self._items)}
 
     def validate(self, value: object, name: str = "value") -> Scalar:
-        rank = self._ranks.get(_key(_native(value))) if _is_scalar(value) else None
+        rank = self._ranks.get(key(_native(value))) if _is_scalar(value) else None
         if rank is None:
             raise SpaceError(
                 f"{name}: must be one of {_shortened(self._items)}, got {shown(value)}"
@@ -45,7 +45,7 @@ class _Listed(Parameter):
         return self._items[k]
 
     def _index(self, value: Scalar) -> int:
-        return self._ranks[_key(value)]
+        return self._ranks[key(value)]
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and tuple(self._ranks) == tuple(other._ranks)
@@ -80,7 +80,7 @@ class Categorical(_Listed, json="categorical"):
     inactive_at: ClassVar[float] = 0.0  # none of the choices is there
 
     def __post_init__(self) -> None:
-        set_fields(self, choices=_distinct("Categorical", "choices", self.choices))
+        set_fields(self, choices=distinct("Categorical", "choices", self.choices))
 
     @property
     def _items(self) -> tuple[Scalar, ...]:
@@ -114,7 +114,7 @@ class Ordinal(_Listed, json="ordinal"):
     values: Sequence[Scalar]
 
     def __post_init__(self) -> None:
-        set_fields(self, values=_distinct("Ordinal", "values", self.values))
+        set_fields(self, values=distinct("Ordinal", "values", self.values))
 
     @property
     def _items(self) -> tuple[Scalar, ...]:
@@ -133,7 +133,7 @@ def _is_scalar(value: object) -> bool:
     )
 
 
-def _distinct(owner: str, field: str, values: object) -> tuple[Scalar, ...]:
+def distinct(owner: str, field: str, values: object) -> tuple[Scalar, ...]:
     # Reject sets, which have no stable order, and strings, which would be lists of letters.
     if (
         isinstance(values, str)
@@ -153,7 +153,7 @@ def _distinct(owner: str, field: str, values: object) -> tuple[Scalar, ...]:
                 f"{owner}: {shown(value)} of {field} is no valid text (a lone surrogate)"
             )
     natives = tuple(_native(value) for value in values)
-    if len({_key(v) for v in natives}) < len(natives):
+    if len({key(v) for v in natives}) < len(natives):
         raise SpaceError(f"{owner}: {field} must be distinct, got {shown(list(natives))}")
     return natives
 
@@ -167,7 +167,7 @@ def _native(value: Any) -> Scalar:
     return int(value) if is_integer(value) else float(value)
 
 
-def _key(value: Scalar) -> tuple[bool, Scalar]:
+def key(value: Scalar) -> tuple[bool, Scalar]:
     """A dictionary key that tells True from 1, which are equal in Python."""
     return isinstance(value, bool), value
 

@@ -22,7 +22,8 @@ from regretless.kernels import Kernel
 from regretless.space.checks import check_name, is_real, quoted
 from regretless.space.scales import Levels, Line, LogRanks
 
-Scalar: TypeAlias = str | int | float | bool | None
+# Lists and dicts are the values of structured parameters.
+Scalar: TypeAlias = str | int | float | bool | list[Any] | dict[str, Any] | None
 
 
 class Parameter(ABC):
@@ -173,7 +174,8 @@ class Parameter(ABC):
         scale = self.scale
         if isinstance(scale, Line):
             return scale.values(u)
-        first, last = float(self._value(0) or 0), float(self._value(scale.count - 1) or 0)
+        ends: list[Any] = [self._value(0), self._value(scale.count - 1)]
+        first, last = (float(value or 0) for value in ends)
         if scale.count == 1:
             return np.full_like(u, first), np.zeros_like(u)
         if scale.levels is None:

@@ -360,6 +360,8 @@ class Space:
         if self.continuous.any():
             lines = [name for name, p in self.parameters.items() if p.is_continuous]
             raise SpaceError(f"grid: can't list values of continuous parameters: {quoted(lines)}")
+        if large := [name for name, p in self.parameters.items() if p.scale.count is None]:
+            raise SpaceError(f"grid: can't list values of large parameters: {quoted(large)}")
         count = math.prod(p.scale.count or 1 for p in self._columns)
         if count > MAX_GRID_POINTS:
             raise SpaceError(f"grid: {count} points are more than {MAX_GRID_POINTS}")

@@ -70,9 +70,9 @@ def _baseline_difference(optimizer: Optimizer, here: object, given: Mapping[str,
     there = through_json(optimizer.baseline)
     if "baseline" not in given or alike(here, there):
         return []
-    if optimizer.space is not optimizer._first_space and there is not None:
+    if optimizer.space is not optimizer._first_space and isinstance(here, dict) and there:
         # The space has changed since, and the baseline with it: parameters came or went.
-        both = here.keys() & there.keys() if isinstance(here, Mapping) else ()
+        both = here.keys() & there.keys()
         if both and all(alike(here[name], there[name]) for name in both):
             return []
     return [f"baseline: {shown(there)} there, {shown(here)} here (see set_baseline)"]

@@ -150,6 +150,8 @@ class Study(Reading):
         change_cost: float | None = None,
         sparse_changes: bool | None = None,
         mode: Mode | None = None,
+        optimum: float | None = None,
+        bound: float | None = None,
         read_only: bool = False,
     ) -> Self:
         """Create a study, or open it if it exists.
@@ -162,8 +164,9 @@ class Study(Reading):
                 Journal, for several studies over the same connections.
             name: the name of the study.
             space, budget, seed, policy, direction, design, n0, model, defaults, baseline,
-                loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes, mode:
-                the settings of `Optimizer`; None for its default, or for the stored setting.
+                loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes, mode,
+                optimum, bound: the settings of `Optimizer`; None for its default, or for the stored
+                setting.
             read_only: whether to refuse every change.
 
         Returns:
@@ -196,6 +199,8 @@ class Study(Reading):
             "change_cost": change_cost,
             "sparse_changes": sparse_changes,
             "mode": mode,
+            "optimum": optimum,
+            "bound": bound,
         }
         given = {key: value for key, value in settings.items() if value is not None}
         complete = space is not None and budget is not None and not read_only

@@ -132,10 +132,11 @@ export function regret(name) {
     const { running, best } = data;
     element.hidden = !(running?.number.length > 1); // one trial makes no curve
     if (element.hidden) return;
-    const given = optimum.value();
+    const known = best.regret === null ? null : data.known?.value ?? null; // null if contradicted
+    const given = optimum.value() ?? known;
     const sum =
       given === null ? running.regret : negated(against(running.served, signOf(data), given));
-    optimum.input.placeholder = number(best.mean);
+    optimum.input.placeholder = number(known ?? best.mean);
     const trials = running.number.length;
     const each = `${number(last(sum.mean) / trials, 3)} a trial`;
     const caption =

@@ -85,7 +85,7 @@ function news({ counts, best }) {
 function incumbent() {
   const content = h("div", { id: "incumbent" });
   const element = card("Best point so far", "third", content);
-  const update = ({ best, loss }) => {
+  const update = ({ best, known, loss }) => {
     if (!best) return content.replaceChildren(h("p", { class: "note" }, "Nothing was told yet."));
     const step = (best.high - best.low) / 4;
     const times = best.count === 1 ? "once" : `${best.count} times`;
@@ -105,7 +105,8 @@ function incumbent() {
       best.gain === null
         ? ""
         : h("p", { id: "best-gain", class: "note" }, overBaseline(best)),
-      loss ? h("p", { id: "loss", class: loss.is_spent ? "warn" : "note" }, loss.sentence) : "",
+      loss ? h("p", { id: "loss", class: "note" }, loss.sentence) : "",
+      known ? h("p", { id: "best-regret", class: "note" }, ofKnown(known, best, step)) : "",
     );
   };
   return { element, update };
@@ -117,12 +118,20 @@ function overBaseline({ gain, gain_low, gain_high, prob_better }) {
   return `Over the baseline ${rounded(gain, step)} a trial (95 %: ${interval(gain_low, gain_high)}), better with ${percent(prob_better)}.`;
 }
 
+// What is left to gain, if the optimum or a bound was given.
+function ofKnown({ value, exact }, best, step) {
+  const what = `${exact ? "optimum" : "bound"} ${number(value)}`;
+  return best.regret === null
+    ? `Results are clearly better than the ${what} that was given, so it is not used.`
+    : `Within ${rounded(best.regret, step)} of the known ${what}.`;
+}
+
 const list = (params) =>
   h(
     "dl",
     { class: "params" },
     Object.entries(params).map(([name, value]) =>
-      h("div", {}, h("dt", {}, name), h("dd", { title: String(value) }, scalar(value))),
+      h("div", {}, h("dt", {}, name), h("dd", { title: scalar(value) }, scalar(value))),
     ),
   );
 
@@ -166,7 +175,7 @@ function state(name, refresh) {
     h("div", { class: "actions" }, ask, extend),
     doing.problem,
   );
-  const update = ({ counts, noise_sd, worth_exploring, calibration, mode, archived }) => {
+  const update = ({ counts, noise_sd, periods, worth_exploring, calibration, mode, archived }) => {
     ask.textContent = mode === "recommend" ? "Ask for a proposal" : "Ask for a trial";
     ask.disabled = archived;
     bar.max = Math.max(counts.budget, counts.asked);
@@ -186,6 +195,11 @@ function state(name, refresh) {
       ["Of the space still worth exploring", percent(worth_exploring)],
       ["Results inside their 95 % prediction", percent(calibration.inside)],
     ];
+    if (periods)
+      rows.push(
+        ["Sd of the effect of a period", number(periods.effect_sd, 3)],
+        ["A result with its control counts as", `${number(periods.saved, 3)} without`],
+      );
     facts.replaceChildren(
       ...rows.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, String(value)))),
     );

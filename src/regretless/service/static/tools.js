@@ -125,8 +125,10 @@ export const interval = (low, high) =>
 export const percent = (share) => (share === null ? "–" : `${Math.round(100 * share)} %`);
 
 // For a glance: fractions are rounded, whole numbers are not, since 16,380 is not 16384.
-export const scalar = (value) =>
-  typeof value === "number" && !Number.isSafeInteger(value) ? number(value) : String(value);
+export const scalar = (value) => {
+  if (value !== null && typeof value === "object") return JSON.stringify(value); // has parts
+  return typeof value === "number" && !Number.isSafeInteger(value) ? number(value) : String(value);
+};
 
 export const plural = (count, thing) =>
   `${count.toLocaleString("en")} ${thing}${count === 1 ? "" : "s"}`;

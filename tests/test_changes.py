@@ -66,8 +66,17 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
-@pytest.mark.parametrize("version", [2, 3])
+def with_every_change(version: int) -> list[Any]:
+    """One change of the newer version is quick enough for every day."""
+    quick = CHANGES if version == 2 else ("all at once",)
+    marks: dict[bool, Any] = {True: (), False: pytest.mark.slow}
+    return [
+        pytest.param(change, version, id=f"{version}-{name}", marks=marks[name in quick])
+        for name, change in CHANGES.items()
+    ]
+
+
+@pytest.mark.parametrize(("change", "version"), with_every_change(2) + with_every_change(3))
 def test_a_run_goes_on_and_replays(change: dict[str, Any], version: int) -> None:
     optimizer = begun(defaults=version)
     pending, told = optimizer.ask(), values(optimizer)

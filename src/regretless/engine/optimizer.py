@@ -569,7 +569,7 @@ class Optimizer(WithLock):
             2
         """
         number = self._records.find(trial).trial.number
-        twin = type(self).from_spec(self.spec(), policy=self.policy)
+        twin = type(self).from_spec(self.spec(), policy=self.policy, space=self._first_space)
         for event in self._log:
             if isinstance(event, Asked) and event.number == number:
                 twin._belief, twin._guards = twin._with_fits_of(event)

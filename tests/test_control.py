@@ -197,8 +197,8 @@ def tuned(trials: int, told: bool = True, **settings: Any) -> rl.Optimizer:
 def test_the_optimum_is_found_although_periods_differ(settings: Any, told: bool) -> None:
     optimizer = tuned(30, told, **settings)
     best = optimizer.best()
-    assert abs(best.params["x"] - 0.7) < 0.25
-    assert abs(best.params["y"] - 0.6) < 0.25
+    assert abs(best.params["x"] - 0.7) < 0.3
+    assert abs(best.params["y"] - 0.6) < 0.3
     periods = optimizer.periods()
     assert periods is not None
     assert 0.6 < periods.effect_sd < 1.6
@@ -250,7 +250,8 @@ def test_results_without_a_control_still_count() -> None:
 
 def test_a_control_is_a_result_at_the_baseline() -> None:
     optimizer = rl.Optimizer(SPACE, 20, baseline=HERE, n0=3)
-    for trial in (optimizer.ask() for _ in range(5)):
+    for k in range(5):
+        trial = optimizer.adopt({"x": 0.5 + 0.1 * k, "y": 0.9})
         optimizer.tell(trial, value(trial.params) - 100.0, sem=0.1, control=(0.0, 0.1))
     best = optimizer.best()  # never tried, but far better than all that was
     assert best.params == HERE
@@ -277,3 +278,20 @@ def test_controls_of_any_size_do_no_damage() -> None:
         optimizer.tell(optimizer.ask(), 0.5)
     assert np.isfinite(optimizer.best().mean)
     assert rl.Optimizer.from_json(optimizer.to_json()).ask() == optimizer.ask()
+
+
+def test_a_retraction_keeps_controls_at_the_baseline_of_their_time() -> None:
+    """They were once taken for results at the baseline of today."""
+    optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), 30, baseline={"x": 0.1})
+    rng = np.random.default_rng(0)
+    for _ in range(8):
+        trial = optimizer.ask()
+        value = 10.0 * float(trial.params["x"]) + 0.1 * rng.standard_normal()  # type: ignore[arg-type]
+        optimizer.tell(trial, value, control=(1.0 + 0.05 * rng.standard_normal(), 0.05))
+    optimizer.set_baseline({"x": 0.9})
+    last = optimizer.ask()
+    optimizer.tell(last, 9.0)
+    optimizer.retract(last)
+    optimizer.ask()
+    assert optimizer.predict({"x": 0.9})[0] == pytest.approx(9.0, abs=0.5)
+    assert optimizer.predict({"x": 0.1})[0] == pytest.approx(1.0, abs=0.2)

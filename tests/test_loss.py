@@ -453,3 +453,32 @@ def test_the_command_line(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None
     run("set-baseline", "s", '{"x": 0.8}')
     assert "it is the baseline" in run("best", "s")
     assert '{"x": 0.8}' in run("log", "s").splitlines()[-1]
+
+
+def test_past_the_budget_without_a_result_the_baseline_is_tried() -> None:
+    """It was once a point at random."""
+    space = rl.Space({"a": rl.Float(0.0, 1.0), "b": rl.Float(0.0, 1.0)})
+    baseline = {"a": 0.5, "b": 0.5}
+    optimizer = rl.Optimizer(space, 1, baseline=baseline, loss_budget=1.0)
+    assert [trial.params for trial in optimizer.ask(3)] == [baseline] * 3
+
+
+def test_a_rejected_baseline_before_any_result_is_said() -> None:
+    space = rl.Space({"a": rl.Float(0.0, 1.0)})
+    optimizer = rl.Optimizer(space, 9, baseline={"a": 0.5}, loss_budget=1.0, mode="recommend")
+    optimizer.reject(optimizer.ask(), "no")
+    assert optimizer.ask().decision.caution == (
+        "the loss budget is not checked: no result was told yet"
+    )
+
+
+def test_the_limit_does_not_believe_in_proposals() -> None:
+    """The search predicts as if proposals had results; the limit must not."""
+    space = rl.Space({"a": rl.Float(0.0, 1.0)})
+    optimizer = rl.Optimizer(space, 30, baseline={"a": 0.5}, loss_budget=50.0, mode="recommend")
+    for a in (0.5, 0.1, 0.3, 0.7, 0.9, 0.4, 0.6):
+        optimizer.observe({"a": a}, -((a - 0.6) ** 2))
+    optimizer.ask()
+    limit = optimizer._loss_limit(optimizer._situation().belief)
+    assert limit is not None
+    assert limit.own

@@ -35,6 +35,12 @@ best value at which all guardrails hold. A trial that breaks a guardrail cannot 
 counts at least 0. In *regret, broken trials as random ones*, it counts at least what a random
 allowed point loses: a setting that breaks a guardrail has to be rolled back. Tools are compared
 on the same seeds."""
+_READING = """\
+The peers spend trials beyond the limits to learn about them, so they are sooner at the best allowed
+point. If that costs nothing (*regret*), they lose less. If a broken trial costs what a random
+setting costs, keeping to the guardrails loses less where they matter. Where a guardrail does not
+matter at the best point, keeping to it costs regret: trials leave the baseline step by step, and
+some runs stay at a local optimum because the way to a better one is not known to be allowed."""
 _OURS = """\
 All seeds of regretless. *Allowed* trials are those at which the guardrails were known to hold
 with their probability. The others were tried while no such point was known: where the baseline
@@ -79,7 +85,7 @@ def _page(runs: dict[Any, Record]) -> str:
             rows = _rows(runs, tool, family, shared)
             if rows:
                 out.append(_line(family, tool, rows))
-    out += ["", *_OURS.splitlines(), ""]
+    out += ["", *_READING.splitlines(), "", *_OURS.splitlines(), ""]
     out += [
         "| family | seeds | broken | of allowed ones | broken, all trials | expected, all trials |"
         " regret | CPU s a run |",

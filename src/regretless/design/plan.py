@@ -185,8 +185,8 @@ class Start:
             return False
         if self.middle_only or space.conditional or space.where:
             return True
-        ordered = all(parameter.has_order for parameter in space.columns)  # frozen or not
-        if self.n0 is not None or self._free > self.rules.grid_dims or not ordered:
+        unordered = space.has_choices or has_structure(space)
+        if self.n0 is not None or self._free > self.rules.grid_dims or unordered:
             return True
         count = math.prod(self._levels)
         return not 1 < count <= self.horizon.budget // self.rules.budget_share

@@ -726,7 +726,8 @@ class Optimizer(WithLock):
     def _on_told(self, event: Told) -> None:
         record, outcomes = self._records.fold_told(event)
         blind = record.trial.decision.reason == "design"
-        self._learn(record.x, outcomes, blind)
+        baseline = self._records.baseline
+        self._learn(record.x, outcomes, blind, None if baseline is None else baseline.x)
 
     def _on_observed(self, event: Observed) -> None:
         x, outcomes = self._records.fold_observed(event)
@@ -746,11 +747,11 @@ class Optimizer(WithLock):
         """
         self._belief = Belief.empty(self.model, self.space.columns, self.defaults)
         self._guards = Guards.empty(self.safety, self.space, self.defaults)
-        for index, told in _standing([*self._log, retracted]):
+        for index, told, baseline in self._standing(retracted):
             if isinstance(told, Told):
                 record = self._records.trials[index]
                 blind = record.trial.decision.reason == "design"
-                self._learn(record.x, told.outcomes, blind)
+                self._learn(record.x, told.outcomes, blind, baseline)
             else:
                 self._learn(self._records.prior_x[index], told.outcomes)
 
@@ -767,15 +768,51 @@ class Optimizer(WithLock):
             moved = self.space.repaired(self.space.canonical(carry(points)))
             self._start = replace(self._start, design=[self.space.decode(x) for x in moved])
 
-    def _learn(self, x: Array, outcomes: Mapping[str, Outcome], blind: bool = False) -> None:
+    def _standing(
+        self, retracted: Retracted | Unobserved
+    ) -> Iterator[tuple[int, Told | Observed, Array | None]]:
+        """The results that were not retracted, in their order, with the baselines of their time.
+
+        Each has the number of its trial, or its index among the prior data.
+        """
+        standing: dict[tuple[str, int], tuple[Told | Observed, Array | None]] = {}
+        baselines, observed = iter(self._records.baselines), 0
+        baseline = None if self.safety.baseline is None else next(baselines).x
+        for event in (*self._log, retracted):
+            if isinstance(event, Baseline):
+                baseline = next(baselines).x
+            elif isinstance(event, Told):
+                standing["trial", event.number] = event, baseline
+            elif isinstance(event, Observed):
+                standing["prior", observed] = event, baseline
+                observed += 1
+            elif isinstance(event, Retracted):
+                del standing["trial", event.number]
+            elif isinstance(event, Unobserved):
+                del standing["prior", event.index]
+        return ((index, *told) for (_, index), told in standing.items())
+
+    def _learn(
+        self,
+        x: Array,
+        outcomes: Mapping[str, Outcome],
+        blind: bool = False,
+        baseline: Array | None = None,
+    ) -> None:
         self._guards = self._guards.learn(x, outcomes)
         told = outcomes.get(OBJECTIVE)
         if told is None:
             return
-        self._belief = self._belief.learn(self._observation(x, outcomes, blind))
+        self._belief = self._belief.learn(self._observation(x, outcomes, blind, baseline))
 
-    def _observation(self, x: Array, outcomes: Mapping[str, Outcome], blind: bool) -> Observation:
-        """What the model learns from the outcomes of a result."""
+    def _observation(
+        self,
+        x: Array,
+        outcomes: Mapping[str, Outcome],
+        blind: bool = False,
+        baseline: Array | None = None,
+    ) -> Observation:
+        """What the model learns from the outcomes of a result, and from a control beside it."""
         told, beside = outcomes[OBJECTIVE], outcomes.get(CONTROL)
         weight, known = max(told.count, LEAST_SCALE), self.model.noise_sd
         if told.sem is not None:
@@ -784,8 +821,8 @@ class Optimizer(WithLock):
             variance = None if known is None else known**2 / weight
         control = None
         if beside is not None:
-            error, baseline = None if beside.sem is None else beside.sem**2, self._records.baseline
-            of = None if baseline is None else tuple(baseline.x.tolist())
+            error = None if beside.sem is None else beside.sem**2
+            of = None if baseline is None else tuple(baseline.tolist())
             control = Control(self._sign * beside.value, error, of)
         return Observation(x, self._sign * told.value, weight, variance, blind, control)
 
@@ -808,7 +845,7 @@ class Optimizer(WithLock):
         guards = self._guards.refit_if_due().current().relative_to(self._records.baseline)
         baseline = self._refuge(guards)
         blind = self._is_limited and not self._belief.told  # nothing is known to be allowed
-        wanted = self.remaining and (self._records.baseline_is_new or blind)
+        wanted = blind or (self.remaining and self._records.baseline_is_new)
         if baseline is not None and wanted and not self._is_rejected(baseline):
             why = replace(plain, reason="baseline", holds=guards.holds(baseline))
             if self._records.trials:
@@ -834,9 +871,11 @@ class Optimizer(WithLock):
         if self.remaining and begun < (start.longest if longer else self._start_size):
             points = self._rest_of_start()
             if points and self._reach is not None:
-                given, points = points[0], list(self._reach.moved(np.array(points)))
-                held_back = None if (points[0] == given).all() else STEP_LIMIT
-                plain = replace(plain, held_back=held_back)
+                moved = list(zip(points, self._reach.moved(np.array(points)), strict=True))
+                moved = [(given, x) for given, x in moved if not self._is_rejected(x)]
+                points = [x for _, x in moved]
+                if moved and (moved[0][0] != moved[0][1]).any():
+                    plain = replace(plain, held_back=STEP_LIMIT)
             if points and not self._is_limited:
                 return _Proposal(self._belief, self._guards, points[0], plain)
         # Nothing to learn from yet; or a metric has yet to be told, and there is no refuge.
@@ -874,9 +913,10 @@ class Optimizer(WithLock):
 
     def _nothing_left(self) -> TrialError:
         numbers = ", ".join(map(str, self._records.rejected))
+        limited = "that the limits allow " if self._is_limited or self.safety.max_step else ""
         return TrialError(
-            f"every point is near one that was rejected (trials {numbers:.200}): reconsider one of"
-            " them, or adopt a point"
+            f"every point {limited}is near one that was rejected (trials {numbers:.200}):"
+            " reconsider one of them, or adopt a point"
         )
 
     @property
@@ -918,6 +958,7 @@ class Optimizer(WithLock):
             rules = self.defaults.loss
             least = least_sd(self.safety.loss_budget, known, columns, rules)
             posterior = belief.doubting(least)
+        waiting = self._records.waiting or self._records.proposed
         return LossLimit(
             posterior,
             belief.fitted.scaling,
@@ -927,12 +968,18 @@ class Optimizer(WithLock):
             risk_left=1.0 - confidence - self._records.risk,
             confidence=confidence,
             share=self.defaults.loss.share,
-            own=bool(self._records.waiting) or posterior is not belief.posterior,
+            own=bool(waiting) or posterior is not belief.posterior,
         )
 
     def _blind_choice(self, guards: Guards, points: list[Array]) -> tuple[Array, str | None]:
         """The first of the points at which all guardrails hold, and what to say about it."""
-        return guards.best_of(np.array(points)), guards.never_told() if self.asked else None
+        x = guards.best_of(np.array(points))
+        caution = guards.never_told() if self.asked else None
+        if caution is None and guards.limits and not guards.keep_to_limits(x[None, :])[0]:
+            caution = "no such point is known to keep to the guardrails: the likeliest is tried"
+        if caution is None and self.safety.loss_budget is not None:
+            caution = "the loss budget is not checked: no result was told yet"
+        return x, caution
 
     def _refuge(self, guards: Guards) -> Array | None:
         """The baseline, as the point to try if no other is allowed, unless it breaks a guardrail.
@@ -1053,26 +1100,6 @@ def check_automatic(mode: str) -> None:
             f"mode {mode!r}: a loop would try what nobody has approved; ask for trials, let"
             " somebody approve them, and work on `pending`"
         )
-
-
-def _standing(events: Sequence[Event]) -> Iterator[tuple[int, Told | Observed]]:
-    """The results that were not retracted, in the order in which they were told.
-
-    Each comes with the number of its trial, or with its index among the prior data.
-    """
-    standing: dict[tuple[str, int], Told | Observed] = {}
-    observed = 0
-    for event in events:
-        if isinstance(event, Told):
-            standing["trial", event.number] = event
-        elif isinstance(event, Observed):
-            standing["prior", observed] = event
-            observed += 1
-        elif isinstance(event, Retracted):
-            del standing["trial", event.number]
-        elif isinstance(event, Unobserved):
-            del standing["prior", event.index]
-    return ((index, told) for (_, index), told in standing.items())
 
 
 _FOLDS: dict[type, Callable[[Optimizer, Any], None]] = {

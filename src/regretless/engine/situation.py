@@ -360,15 +360,17 @@ class Situation:
         x = reach.moved(choice.x[None, :])[0]
         if (x == choice.x).all():
             return choice
-        posterior = self.inputs.posterior
-        if self.objection(x) is not None:
+        posterior, caution = self.inputs.posterior, None
+        if (objection := self.objection(x)) is not None:
             rows = reach.rows(posterior.points[: self.inputs.rows])
             allowed = [row for row in rows if self.objection(posterior.points[row]) is None]
             if allowed:
                 x = posterior.points[max(allowed, key=lambda row: posterior.at_data[0][row])]
             elif self.refuge is not None:
                 x = self.refuge
-        return _Choice(x, _row(posterior, x), held_back=STEP_LIMIT)
+            if (objection := self.objection(x)) is not None:
+                caution = f"no visited point within reach is known to keep to the {objection}"
+        return _Choice(x, _row(posterior, x), held_back=STEP_LIMIT, caution=caution)
 
     def _search(self) -> _Choice:
         """The policy's point, or the incumbent if a constraint does not allow it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import ceil, floor
+from math import floor
 
 import numpy as np
 
@@ -50,7 +50,8 @@ def _along_line(scale: Line, u: float, step: Step) -> tuple[float, float]:
         low += (scale.to_value(low) < value - by) / cells
         high -= (scale.to_value(high) > value + by) / cells
     else:
-        low, high = ceil((u - step) * cells) / cells, floor((u + step) * cells) / cells
+        # To the nearest cell, so that ten steps of 0.1 lead from one end to the other.
+        low, high = round((u - step) * cells) / cells, round((u + step) * cells) / cells
     return min(max(low, 0.0), u), max(min(high, 1.0), u)
 
 

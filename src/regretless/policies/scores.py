@@ -323,8 +323,8 @@ class Score(ABC):
 
     Args:
         constraints: limits on where the search may go.
-        unit: a difference of two values that is large: 1 for logarithms, and omega for values in
-            the units of f.
+        unit: a difference of two values that is large: 1 for logarithms, and a quarter of omega
+            for values in the units of f.
 
     Example:
         >>> import numpy as np
@@ -590,4 +590,4 @@ def upper_score(posterior: Posterior, width: float) -> Score:
     def utility(mu: Array, s: Array) -> tuple[Array, Array, Array]:
         return mu + width * s, np.ones_like(mu), np.full_like(s, width)
 
-    return PosteriorScore(posterior, posterior.omega, utility, unit=posterior.omega)
+    return PosteriorScore(posterior, posterior.omega, utility, unit=0.25 * posterior.omega)

@@ -232,7 +232,7 @@ class _PosteriorView:
         for row in rows:
             if row.number is not None and row.value is not None:
                 record = trials[row.number]
-                told = self.optimizer._observation(record.x, record.outcomes, blind=False)
+                told = self.optimizer._observation(record.x, record.outcomes)
                 value, weight, variance = periods.corrected(told)[1:4]
                 sem = None if variance is None else math.sqrt(variance)
                 row = replace(row, value=sign * value, sem=sem, count=weight)

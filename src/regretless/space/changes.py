@@ -42,6 +42,12 @@ def changed(
     Raises:
         SpaceError: a parameter is unknown or known already, a value is not one of its values, or a
             range does not hold the old one.
+
+    Example:
+        >>> import regretless as rl
+        >>> space, values = changed(rl.Space({"x": rl.Int(0, 4)}), add={"z": (rl.Int(1, 9), 5)})
+        >>> space.names, values
+        (('x', 'z'), {'z': 5})
     """
     given = {"add": add, "freeze": freeze, "widen": widen, "drop": drop}
     for verb, each in given.items():
@@ -116,6 +122,12 @@ def carried(old: Space, new: Space, values: Values) -> Callable[[Array], Array]:
     """The function that turns points of the old space into points of the new one.
 
     They keep the values that the parameters had, even where the new space has frozen them.
+
+    Example:
+        >>> import regretless as rl
+        >>> old, new = rl.Space({"x": rl.Int(0, 4)}), rl.Space({"x": rl.Int(0, 8)})
+        >>> carried(old, new, {})(np.array([[1.0]])).tolist()
+        [[0.5]]
     """
     before = {name: j for j, name in enumerate(old.names)}
 
@@ -147,6 +159,10 @@ def parameters_from_json(entries: object) -> dict[str, Parameter]:
 
     Raises:
         SpaceError: an entry describes no parameter, or a name occurs twice.
+
+    Example:
+        >>> parameters_from_json([{"name": "x", "type": "int", "low": 0, "high": 4}])
+        {'x': Int(0, 4)}
     """
     if not isinstance(entries, list):
         raise SpaceError(f"parameters: need a list, got {shown(entries)}")
@@ -164,6 +180,10 @@ def change_from_json(data: object) -> dict[str, Any]:
 
     Raises:
         SpaceError: the JSON describes no change.
+
+    Example:
+        >>> change_from_json({"freeze": {"x": 3}})["freeze"]
+        {'x': 3}
     """
     known = ("add", "freeze", "widen", "drop")
     if not isinstance(data, Mapping) or not data.keys() <= set(known):

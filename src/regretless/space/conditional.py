@@ -109,7 +109,13 @@ class Condition:
 
 @dataclass(frozen=True, repr=False)
 class Conditional(Parameter):
-    """A parameter that exists only while all its conditions hold; see `Parameter.when`."""
+    """A parameter that exists only while all its conditions hold; see `Parameter.when`.
+
+    Example:
+        >>> import regretless as rl
+        >>> rl.Float(0.0, 1.0).when("kind", "a").plain
+        Float(0.0, 1.0)
+    """
 
     parameter: Parameter
     conditions: tuple[Condition, ...]
@@ -204,7 +210,15 @@ def resolved(parameters: Mapping[str, Parameter]) -> tuple[Parameter, ...]:
 
 
 def rules_of(columns: Sequence[Parameter]) -> tuple[Rule, ...]:
-    """All rules of the columns, in the order of the columns."""
+    """All rules of the columns, in the order of the columns.
+
+    Example:
+        >>> import regretless as rl
+        >>> x = rl.Float(0.0, 1.0).when("kind", "a")
+        >>> space = rl.Space({"kind": rl.Categorical(["a", "b"]), "x": x})
+        >>> [(column, parent) for column, parent, _ in rules_of(space.columns)]
+        [(1, 0)]
+    """
     return tuple(rule for p in columns if isinstance(p, Conditional) for rule in p.rules)
 
 

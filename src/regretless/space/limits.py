@@ -41,7 +41,14 @@ Function = Callable[[dict[str, Scalar]], bool]
 
 
 class Limit(ABC):
-    """A limit: `slack` is its normalised distance to the edge, negative outside."""
+    """A limit: `slack` is its normalised distance to the edge, negative outside.
+
+    Example:
+        >>> import regretless as rl
+        >>> (limit,) = rl.Space({"x": rl.Int(0, 4)}, where=["x <= 2"]).limits
+        >>> (limit.slack(np.array([[0.25], [0.75]])) >= 0).tolist()
+        [True, False]
+    """
 
     smooth: bool
 

@@ -193,7 +193,7 @@ def test_random_functions_have_the_kernel_s_covariance(case: Case) -> None:
 
 
 @every
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_run_keeps_to_the_space_and_replays(case: Case, version: int) -> None:
     space = case.space
     optimizer = rl.Optimizer(space, 30, defaults=version, seed=3)

@@ -482,3 +482,9 @@ def test_the_limit_does_not_believe_in_proposals() -> None:
     limit = optimizer._loss_limit(optimizer._situation().belief)
     assert limit is not None
     assert limit.own
+
+
+def test_a_loss_budget_whose_square_overflows_is_refused() -> None:
+    space = rl.Space({"a": rl.Float(0.0, 1.0)})
+    with pytest.raises(rl.ConfigError, match=r"loss_budget: need at most 1e\+100, got 1e\+308"):
+        rl.Optimizer(space, 9, baseline={"a": 0.5}, loss_budget=1e308)

@@ -977,8 +977,9 @@ class Optimizer(WithLock):
         caution = guards.never_told() if self.asked else None
         if caution is None and guards.limits and not guards.keep_to_limits(x[None, :])[0]:
             caution = "no such point is known to keep to the guardrails: the likeliest is tried"
-        if caution is None and self.safety.loss_budget is not None:
-            caution = "the loss budget is not checked: no result was told yet"
+        if self.safety.loss_budget is not None:
+            unchecked = "the loss budget is not checked: no result was told yet"
+            caution = unchecked if caution is None else f"{caution}; {unchecked}"
         return x, caution
 
     def _refuge(self, guards: Guards) -> Array | None:

@@ -528,18 +528,19 @@ class Situation:
         threshold, horizon = policy.thresholds(inputs, s), policy.horizon(inputs)
         gain = s * h(z) if inputs.ceiling is None else np.exp(policy.improvement(inputs)(mu, s)[0])
         feasible = z >= (-np.inf if threshold is None else threshold)
-        cost = s * h(-z) / horizon
+        cost = s * h(-z) * unit / horizon
         if inputs.change is not None and threshold is not None:
             (gate,) = policy.gates(inputs)  # its slack is what is gained in all, changes included
             slack = gate.slack(Predicted(x, mu, sigma))
-            feasible, cost = slack >= FEASIBLE, s * h(z) - gate.unit * slack / horizon
+            feasible = slack >= FEASIBLE
+            cost = (s * h(z) - gate.unit * slack / horizon) * unit
         if inputs.permits is not None:
             feasible = feasible & inputs.permits(x)
         return Landscape(
             mean=self.user(mu),
             sd=self.user_sd(mu, sigma),
             expected_improvement=gain * unit,
-            evaluation_cost=cost * unit,
+            evaluation_cost=cost,
             z=z,
             feasible=feasible,
             incumbent=float(self.user(xi)),

@@ -791,3 +791,15 @@ def test_archive_and_rename(shell: Any) -> None:
     assert "study 'a' was renamed: it is 'c' now" in shell("ask", "a", code=4)
     assert shell("log", "c").splitlines()[-1].endswith("renamed    from a to c")
     assert "another study is or was called 'b'" in shell("rename", "c", "b", code=2)
+
+
+def test_a_space_is_changed(shell: Any, study: str) -> None:
+    added = {"name": "z", "type": "int", "low": 1, "high": 9, "value": 5}
+    shell("ask", study)
+    shell("tell", study, 0, 1.0)
+    shell("change", study, json.dumps({"add": [added]}))
+    assert "z" in json.loads(shell("ask", study, "--json"))["params"]
+    assert "changed" in shell("log", study)
+    wrong = shell("change", study, json.dumps({"freeze": {"nobody": 1}}), code=2)
+    assert "freeze: there is no parameter 'nobody'" in wrong
+    assert "change" in shell("change", study, "[]", code=2)

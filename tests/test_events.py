@@ -20,6 +20,7 @@ from regretless.engine import (
     Archived,
     Asked,
     Baseline,
+    Changed,
     Created,
     Event,
     Extended,
@@ -74,6 +75,7 @@ EVERY: list[Event] = [
     Unarchived(),
     Renamed("a", "b c"),
     Baseline({"x": 0.5, "k": True}),
+    Changed([{"name": "x", "type": "float", "low": 0.0, "high": 2.0}], {"k": True}),
 ]
 
 
@@ -106,6 +108,7 @@ def test_every_kind_has_its_version_and_every_older_version_a_way_up() -> None:
         "unarchived": 1,
         "renamed": 1,
         "baseline": 1,
+        "changed": 1,
     }
     older = {(kind, v) for kind, newest in versions.items() for v in range(1, newest)}
     assert set(events._UPCASTS) == older

@@ -823,3 +823,50 @@ def test_a_bug_in_one_study_does_not_hide_the_others(
         lines = {line["name"]: line["error"] for line in http.get("/api/studies").json()}
     assert lines == {"s": None, "t": "a bug of the service; its log has more"}
     assert "a secret" in caplog.text
+
+
+# -- spaces with structure -------------------------------------------------------------------------
+
+
+def test_conditions_limits_and_changes_over_http(http: TestClient) -> None:
+    parameters = [
+        *SPACE["parameters"],
+        {
+            "name": "m",
+            "type": "float",
+            "low": 0,
+            "high": 1,
+            "when": [{"parameter": "kind", "values": ["a"]}],
+        },
+    ]
+    new = NEW | {"space": {"parameters": parameters, "where": ["x + m <= 1.5"]}, "budget": 40}
+    assert http.post("/api/studies", json=new).status_code == 201
+    study = "/api/studies/s"
+    for _ in range(4):
+        trial = asked(http, study)
+        params = trial["params"]
+        assert ("m" in params) == (params["kind"] == "a")
+        assert params["x"] + params.get("m", 0.0) <= 1.5
+        tell = http.post(f"{study}/trials/{trial['number']}/tell", json={"value": params["x"]})
+        assert tell.status_code == 204
+    outside = {"params": {"x": 1.0, "kind": "a", "m": 1.0}, "value": 1.0}
+    response = http.post(f"{study}/observe", json=outside)
+    assert "outside the limit" in problem(response, 422, "SpaceError")
+    change = {
+        "add": [{"name": "z", "type": "int", "low": 1, "high": 9, "value": 5}],
+        "freeze": {"kind": "b"},
+        "widen": [{"name": "x", "type": "float", "low": 0.0, "high": 2.0}],
+    }
+    for _ in range(2):  # with a key, once
+        answer = http.post(f"{study}/space", json=change, headers={"Idempotency-Key": "k"})
+        assert answer.status_code == 204, answer.text
+    assert asked(http, study)["params"].keys() == {"x", "kind", "z"}
+    shown = http.get(study).json()["settings"]["space"]["parameters"]
+    assert [each["name"] for each in shown] == ["x", "kind", "m", "z"]
+    again = http.post(f"{study}/space", json=change)
+    assert "'z' already" in problem(again, 422, "SpaceError")
+    for wrong in ({"add": [{"name": "w", "type": "int", "low": 1, "high": 9}]}, {"thaw": {}}, {}):
+        assert http.post(f"{study}/space", json=wrong).status_code == 422
+    limit = NEW | {"name": "t", "space": SPACE | {"where": ["x.real <= 1"]}}
+    assert "is none of numbers" in problem(http.post("/api/studies", json=limit), 422, "SpaceError")
+    assert http.get(f"{study}/panels").status_code == 200

@@ -19,6 +19,7 @@ from regretless.engine import Direction, Optimizer
 from regretless.errors import ConfigError
 from regretless.model import Belief, Mixture, Model, Posterior, priors_of
 from regretless.policies import Policy
+from regretless.safety import OBJECTIVE
 from regretless.space import Scalar, Space
 
 Progress = Callable[[int, int], object]  # is called with the draws that are done, and all of them
@@ -165,8 +166,8 @@ def forecast(
     """
     whole("draws", draws, least=2)
     situation = optimizer._situation()  # raises if nothing was told
-    reference = _reference(optimizer, over)
-    truth = _Truth(optimizer, reference)
+    reference, x = _reference(optimizer, over)
+    truth = _Truth(optimizer, x)
     best = optimizer.space.encode(optimizer.best().params)
     rng = np.random.default_rng([optimizer.seed, optimizer.asked, draws])
     told = [r.x for r in optimizer._records.trials if r.status == "told"]
@@ -188,14 +189,14 @@ def forecast(
 class _Truth:
     """Draws functions that may be the true one, and simulates runs on them.  Larger is better."""
 
-    def __init__(self, optimizer: Optimizer, reference: Mapping[str, Scalar]) -> None:
+    def __init__(self, optimizer: Optimizer, reference: Array) -> None:
         belief = _ensemble_of(optimizer)
         assert belief.posterior is not None
         assert belief.fitted is not None
         self.posterior: Posterior = belief.posterior
         self.scaling = belief.fitted.scaling
         self.sign = optimizer.sign
-        self.reference = optimizer.space.encode(reference)[None, :]
+        self.reference = reference[None, :]
 
     def simulate(
         self, twin: Optimizer, told: list[Array], best: Array, rng: Generator
@@ -212,7 +213,8 @@ class _Truth:
         noise = part.noise_sd * self.scaling.scale
 
         def tell(trial: Any) -> float:
-            value = float(f(twin.space.encode(trial.params)[None, :])[0])
+            x = twin._records.trials[trial.number].x
+            value = float(f(x[None, :])[0])
             if trial.proposed:  # nobody knows what will be rejected
                 twin.approve(trial)
             twin.tell(trial, self.sign * (value + noise * rng.standard_normal()))
@@ -246,14 +248,24 @@ def _ensemble_of(optimizer: Optimizer) -> Belief:
     return belief.current()
 
 
-def _reference(optimizer: Optimizer, over: Mapping[str, Scalar] | None) -> dict[str, Scalar]:
+def _reference(
+    optimizer: Optimizer, over: Mapping[str, Scalar] | None
+) -> tuple[dict[str, Scalar], Array]:
+    """The point that gains are measured from, also encoded.
+
+    A point that was tried may be outside of a space that has changed since.
+    """
+    records, space = optimizer._records, optimizer.space
     if over is not None:
-        return optimizer.space.validate(over)
-    if optimizer.baseline is not None:
-        return optimizer.baseline
-    rows = optimizer.history()
-    tried = [row for row in rows if row.number is not None and row.value is not None]
-    return dict((tried or rows)[0].params)
+        given = space.validate(over)
+        return given, space.encode(given)
+    if records.baseline is not None:
+        return dict(records.baseline.params), records.baseline.x
+    tried = [(record.params, record.x) for record in records.trials if OBJECTIVE in record.outcomes]
+    prior = zip(records.prior, records.prior_x, strict=True)
+    tried += [(row.params, x) for row, x in prior if row.value is not None]
+    params, x = tried[0]
+    return dict(params), x
 
 
 @dataclass(frozen=True)
@@ -353,7 +365,7 @@ def _drawn(space: Space, rng: Generator) -> tuple[Callable[[Array], Array], floa
     theta = priors.center[:count] + priors.spread[:count] * rng.standard_normal(count)
     basis = kernel.with_theta(np.clip(theta, *priors.bounds[:count].T)).features(rng, 1024)
     weights = rng.standard_normal(1024) / np.sqrt(1024)
-    points = space.spread(rng.random((4096, space.dim)))
+    points = space.drawn(4096, rng)
     values = basis(points)[0] @ weights
     middle, size = float(values.mean()), max(float(values.std()), 1e-12)
 

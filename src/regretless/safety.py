@@ -273,7 +273,7 @@ def _stepped(space: Space, name: object) -> str:
         raise ConfigError(
             f"max_step: need parameters of the space ({', '.join(space.names)}), got {shown(name)}"
         )
-    if isinstance(dict(zip(space.names, space.columns, strict=True))[name], Categorical):
+    if isinstance(space.parameters[name].plain, Categorical):
         raise ConfigError(f"max_step: {name}: its choices have no order, so there are no steps")
     return name
 

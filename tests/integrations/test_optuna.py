@@ -654,6 +654,50 @@ def test_pages_have_the_signature(page: str) -> None:
     assert f"`RegretlessSampler(budget, *, {defaults})`" in text.replace('"', "'")
 
 
+# --- parameters that not every trial has ----------------------------------------------------------
+
+
+def nested(trial: optuna.Trial) -> float:
+    """One choice below another, each with a parameter of its own."""
+    if trial.suggest_categorical("model", ["linear", "net"]) == "linear":
+        return 0.3 - (trial.suggest_float("penalty", 0.0, 1.0) - 0.5) ** 2
+    if trial.suggest_categorical("solver", ["sgd", "adam"]) == "adam":
+        return 0.5
+    return 1.0 - (trial.suggest_float("momentum", 0.0, 1.0) - 0.8) ** 2
+
+
+def test_a_choice_that_decides_about_others_is_found() -> None:
+    sampler = RegretlessSampler(budget=40, seed=0)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    study.optimize(nested, n_trials=40)
+    past, _ = sampler._recall(study)
+    found = {name: (when.parent, when.choices) for name, when in past.conditions.items()}
+    assert found == {
+        "penalty": ("model", (0,)),
+        "solver": ("model", (1,)),
+        "momentum": ("solver", (0,)),
+    }
+    best = sampler.recommend(study).params
+    assert best.keys() == {"model", "solver", "momentum"}
+    assert abs(best["momentum"] - 0.8) < 0.2
+
+
+def test_what_no_choice_decides_about_is_left_to_chance() -> None:
+    """Both parameters appear at random, so that no choice tells when."""
+    rng = np.random.default_rng(0)
+
+    def objective(trial: optuna.Trial) -> float:
+        x = trial.suggest_float("x", 0.0, 1.0) + len(trial.suggest_categorical("c", ["a", "bb"]))
+        return x + (trial.suggest_float("y", 0.0, 1.0) if rng.random() < 0.5 else 0.0)
+
+    sampler = RegretlessSampler(budget=15, seed=0)
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(objective, n_trials=15)
+    past, _ = sampler._recall(study)
+    assert past.conditions == {}
+    assert set(past.space) == {"x", "c"}
+
+
 def test_a_baseline_is_the_first_trial() -> None:
     """The parameters that run today, in the units of the objective; choices included."""
     today = {"x": 0.5, "kind": "b"}

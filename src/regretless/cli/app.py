@@ -21,7 +21,7 @@ from regretless.cli.arguments import from_json, listed_parameters, names, pair, 
 from regretless.engine import check_automatic
 from regretless.errors import ConfigError, MissingExtraError, RegretlessError
 from regretless.results import Row
-from regretless.space import Space
+from regretless.space import Space, change_from_json
 from regretless.studies import Study, known_before, observe_nth, study_json
 
 try:
@@ -233,9 +233,10 @@ def ask(
                     "--shell: the mode is recommend; a script takes `pending --shell`"
                 )
         trials = opened.ask(n, key=key, within_budget=within_budget)
+        names = opened.space.names
     if as_shell:
         for trial in trials:
-            print(text.assignments(trial))
+            print(text.assignments(trial, names))
         return
     text.print_trials(out, trials, as_json, alone=n == 1)
 
@@ -438,6 +439,24 @@ def rename(
         opened.rename(new)
 
 
+@app.command()
+def change(
+    study: Name,
+    what: Annotated[
+        str,
+        typer.Argument(
+            help='JSON: {"add": [{"name": "y", "type": "float", "low": 0, "high": 1, "value": 0}],'
+            ' "widen": [a parameter], "freeze": {"x": 0.5}, "drop": {"z": 1}}, or some of these.'
+        ),
+    ],
+    storage: Storage = DEFAULT,
+) -> None:
+    """Change the space: add, freeze, widen or drop parameters.  All results stay."""
+    given = change_from_json(from_json("change", what))
+    with Study.open(storage, study) as opened:
+        opened.change_space(**given)
+
+
 # --- looking --------------------------------------------------------------------------------------
 
 
@@ -449,10 +468,10 @@ def pending(
     with _reading(storage, study) as opened:
         if as_shell:
             text.check_shell_names(opened.space)
-        trials = opened.pending
+        trials, names = opened.pending, opened.space.names
     if as_shell:
         for trial in trials:
-            print(text.assignments(trial))
+            print(text.assignments(trial, names))
         return
     text.print_trials(out, trials, as_json, alone=False)
 

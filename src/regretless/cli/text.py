@@ -264,9 +264,12 @@ def check_shell_names(space: Space) -> None:
             raise ConfigError(f"--shell: no shell has a variable named params_{name}; use --json")
 
 
-def assignments(trial: Trial) -> str:
-    """The trial as assignments that a shell can `eval`, named like the columns of `export`."""
-    values = {f"params_{name}": value for name, value in trial.params.items()}
+def assignments(trial: Trial, names: Sequence[str]) -> str:
+    """The trial as assignments that a shell can `eval`, named like the columns of `export`.
+
+    A parameter that does not exist here is empty, so that no value of an earlier trial remains.
+    """
+    values = {f"params_{name}": trial.params.get(name, "") for name in names}
     pairs = {"trial": trial.number, **values}.items()
     return " ".join(f"{name}={shlex.quote(str(_cell(value)))}" for name, value in pairs)
 

@@ -37,7 +37,7 @@ from regretless.safety import (
     Safety,
     Step,
 )
-from regretless.space import Scalar, Space
+from regretless.space import Parameter, Scalar, Space
 from regretless.studies import until_spent
 
 if TYPE_CHECKING:
@@ -355,6 +355,24 @@ class RemoteStudy:
         if new != self.name:
             self._post("/rename", {"name": new})
             self._called(new)
+
+    def change_space(
+        self,
+        *,
+        add: Mapping[str, tuple[Parameter, Scalar]] | None = None,
+        freeze: Mapping[str, Scalar] | None = None,
+        widen: Mapping[str, Parameter] | None = None,
+        drop: Mapping[str, Scalar] | None = None,
+        key: str | None = None,
+    ) -> None:
+        """Change the space while the study goes on; see `Study.change_space`."""
+        added = [
+            {"name": name, **parameter.to_json(), "value": value}
+            for name, (parameter, value) in (add or {}).items()
+        ]
+        wider = [{"name": name, **new.to_json()} for name, new in (widen or {}).items()]
+        change = {"add": added, "widen": wider, "freeze": freeze or {}, "drop": drop or {}}
+        self._post("/space", {verb: each for verb, each in change.items() if each}, key)
 
     def __iter__(self) -> Iterator[Trial]:
         """Ask for trials until the budget is spent.  Other processes may ask at the same time."""

@@ -2,6 +2,8 @@
 
 from regretless.design.plan import Start, checked_design, checked_n0, farthest
 from regretless.design.points import (
+    branch_points,
+    branches_first,
     budget_levels,
     centred_grid,
     choices_first,
@@ -13,6 +15,8 @@ from regretless.design.points import (
 
 __all__ = [
     "Start",
+    "branch_points",
+    "branches_first",
     "budget_levels",
     "centred_grid",
     "checked_design",

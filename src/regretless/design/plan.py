@@ -80,12 +80,17 @@ class Start:
     @cached_property
     def size(self) -> int:
         """The number of points, unless the run has to go on to `longest`."""
+        if self.middle_only and self.space.conditional:
+            return min(self.longest, self._branches)
         if self.middle_only:
             choices = (p for p in self.space.columns if not p.has_order)
             most = max((p.scale.count or 1 for p in choices), default=1)
             return min(self.longest, most)
         if self._adapts and self.n0 is None:
-            return min(self.longest, max(self._free + self.rules.beyond_dim, self._least))
+            few = self._free + self.rules.beyond_dim
+            if self.space.conditional:  # the points in the middle of each branch say more
+                few = max(self._free // 2 + self.rules.beyond_dim, self._branches)
+            return min(self.longest, max(few, self._least))
         return self.longest
 
     @cached_property
@@ -97,6 +102,7 @@ class Start:
             return self.n0
         per_dim, more = self.rules.longest
         few = max(per_dim * self._free + more, self._least)  # to see an effect of every parameter
+        few = max(few, self._branches)
         if self._adapts:
             return self._affordable(few)
         # These are too few if length-scales are short.  O(sqrt N) points, as in eq. initdesign, use
@@ -117,8 +123,10 @@ class Start:
         if not isinstance(self.design, str):
             listed = [space.encode(point) for point in self.design]
             return np.array(listed).reshape(len(listed), space.dim)
+        if self._adapts and space.conditional:
+            return designs.branches_first(space, self.longest, self.seed)
         if self.middle_only and not space.has_choices:
-            middle = space.canonical(np.full((1, space.dim), 0.5))
+            middle = space.repaired(space.canonical(np.full((1, space.dim), 0.5)))
             others = designs.sobol(space, self.longest, self.seed)
             return np.vstack([middle, others[(others != middle).any(axis=1)]])
         if self.design == "lhs":
@@ -133,10 +141,20 @@ class Start:
     def _least(self) -> int:
         return self.rules.structured_points if has_structure(self.space) else 0
 
-    @property
+    @cached_property
     def _free(self) -> int:
-        """The number of columns with more than one value, at least 1."""
+        """The number of columns with more than one value that exist at once, at least 1."""
+        if self.space.conditional:
+            here = self.space.active(self.space.branches) & np.array(self.space.varies)
+            return max(1, int(here.sum(axis=1).max()))
         return max(1, sum(self.space.varies))
+
+    @cached_property
+    def _branches(self) -> int:
+        """How many points it takes to see each branch of a conditional space; otherwise 1."""
+        if not self.space.conditional:
+            return 1
+        return max(1, len(designs.branch_points(self.space, self.seed)))
 
     @property
     def _levels(self) -> list[int]:
@@ -146,7 +164,7 @@ class Start:
         else:
             levels = designs.grid_levels(self.n0, self._free)
         left = iter(levels)
-        return [next(left) if varies else 1 for varies in self.space.varies]
+        return [next(left, 1) if varies else 1 for varies in self.space.varies]
 
     @property
     def _planned(self) -> int:
@@ -165,7 +183,7 @@ class Start:
         space = self.space
         if self.design != "auto":
             return False
-        if self.middle_only:
+        if self.middle_only or space.conditional or space.where:
             return True
         unordered = space.has_choices or has_structure(space)
         if self.n0 is not None or self._free > self.rules.grid_dims or unordered:

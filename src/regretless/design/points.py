@@ -17,7 +17,7 @@ from regretless._internal.arrays import Array
 from regretless._internal.shown import shown
 from regretless._internal.validate import whole
 from regretless.errors import ConfigError
-from regretless.space import Space, product
+from regretless.space import MAX_GRID_POINTS, Space, product
 
 Seed: TypeAlias = int | Sequence[int] | np.random.Generator
 
@@ -127,7 +127,10 @@ def grid(space: Space, levels: int | Sequence[int]) -> Array:
     for j, m in enumerate(per_column):
         diagonal = np.repeat(_centres(m)[:, None], space.dim, axis=1)
         columns.append(np.unique(space.spread(diagonal)[:, j]))
-    return space.settled(product(columns))
+    points = product(columns)
+    if space.conditional:
+        points = _distinct(space.settled(points))
+    return _distinct(space.repaired(points)) if space.where else points
 
 
 def sobol(space: Space, n: int, seed: Seed = 0) -> Array:
@@ -166,11 +169,11 @@ def sobol(space: Space, n: int, seed: Seed = 0) -> Array:
 
     if _exhausted(space, n):
         return rng.permutation(space.grid())
-    chosen = _distinct(space.spread(points(0)[:n]))
+    chosen = _distinct(_kept(space, points(0)[:n]))
     for attempt in range(1, _ROUNDS):
         if len(chosen) == n:
             break
-        chosen = _distinct(space.spread(points(attempt)))[:n]
+        chosen = _distinct(_kept(space, points(attempt)))[:n]
     return _topped_up(space, chosen, n, rng)
 
 
@@ -211,7 +214,83 @@ def choices_first(space: Space, n: int, seed: Seed = 0) -> Array:
     middle = np.repeat(space.spread(np.full((1, space.dim), 0.5)), min(each, n), axis=0)
     for j, choices in shuffled.items():
         middle[:, j] = np.resize(choices, len(middle))  # repeats the choices if there are too few
-    return _distinct(space.settled(np.concatenate([middle, others])))[:n]
+    first = space.repaired(space.settled(middle))
+    return _distinct(np.concatenate([first, others]))[:n]
+
+
+def branches_first(space: Space, n: int, seed: Seed = 0) -> Array:
+    """Each branch of a conditional space once, and each choice once, followed by Sobol points.
+
+    In these first points, the other parameters are at mid-range, as in `choices_first`.
+
+    Args:
+        space: the search space.
+        n: the number of points.
+        seed: an integer, a sequence of integers or a numpy generator.
+
+    Returns:
+        n distinct canonical encoded points; fewer if the space has fewer.
+
+    Raises:
+        ConfigError: n is not an integer of at least 1.
+
+    Example:
+        >>> from regretless.space import Categorical, Float, Space
+        >>> momentum = Float(0.0, 1.0).when("solver", "sgd")
+        >>> space = Space({"solver": Categorical(["adam", "sgd"]), "momentum": momentum})
+        >>> first = [space.decode(point) for point in branches_first(space, 5)[:2]]
+        >>> sorted(first, key=len)
+        [{'solver': 'adam'}, {'solver': 'sgd', 'momentum': 0.5}]
+    """
+    rng = np.random.default_rng(seed)
+    others = sobol(space, n, rng)
+    return _distinct(np.concatenate([branch_points(space, rng), others]))[:n]
+
+
+def branch_points(space: Space, seed: Seed = 0) -> Array:
+    """Few points that look into every branch of a conditional space.
+
+    Each choice occurs in one of them, and so does each range of values that decides about another
+    parameter.
+
+    Args:
+        space: the search space.
+        seed: an integer, a sequence of integers or a numpy generator.
+
+    Returns:
+        Canonical encoded points.  Each is chosen greedily, so that it adds as much as possible.
+
+    Example:
+        >>> from regretless.space import Categorical, Float, Space
+        >>> momentum = Float(0.0, 1.0).when("solver", "sgd")
+        >>> space = Space({"solver": Categorical(["adam", "sgd"]), "momentum": momentum})
+        >>> len(branch_points(space))
+        2
+    """
+    rng = np.random.default_rng(seed)
+    branches = rng.permutation(space.branches)
+    active, decides = space.active(branches), space.decides
+    unseen: dict[int, set[float]] = {}
+    for j, choices in enumerate(space.levels):
+        if decides[j]:
+            unseen[j] = set(branches[active[:, j], j].tolist())
+        elif choices is not None and not space.ordered[j] and active[:, j].any():
+            unseen[j] = set(choices.tolist())
+    chosen: list[Array] = []
+    while any(unseen.values()):
+        gain = np.zeros(len(branches), dtype=int)
+        for j, places in unseen.items():
+            new = np.isin(branches[:, j], list(places)) if decides[j] else bool(places)
+            gain += active[:, j] & new
+        row = int(np.argmax(gain))
+        point = branches[row].copy()
+        for j, places in unseen.items():
+            if places and active[row, j]:
+                if not decides[j]:
+                    point[j] = rng.choice(sorted(places))
+                places.discard(float(point[j]))
+        chosen.append(point)
+    return space.repaired(space.settled(np.array(chosen).reshape(len(chosen), space.dim)))
 
 
 def latin_hypercube(space: Space, n: int, seed: Seed = 0) -> Array:
@@ -244,7 +323,7 @@ def latin_hypercube(space: Space, n: int, seed: Seed = 0) -> Array:
     chosen = np.empty((0, space.dim))
     for _ in range(_ROUNDS):
         slices = rng.permuted(np.tile(np.arange(n)[:, None], space.dim), axis=0)
-        draw = space.spread((slices + rng.random((n, space.dim))) / n)
+        draw = _kept(space, (slices + rng.random((n, space.dim))) / n)
         chosen = _distinct(np.concatenate([chosen, draw]))[:n]
         if len(chosen) == n:
             break
@@ -283,14 +362,22 @@ def _distinct(points: Array) -> Array:
     return points[np.sort(first)]
 
 
+def _kept(space: Space, draws: Array) -> Array:
+    """The points of uniform draws that keep the limits."""
+    points = space.spread(draws)
+    return points[space.keeps(points)] if space.where else points
+
+
 def _exhausted(space: Space, n: int) -> bool:
     return space.size is not None and space.size <= n
 
 
 def _topped_up(space: Space, chosen: Array, n: int, rng: np.random.Generator) -> Array:
-    """Fill `chosen` up to n points with random other points of a finite space."""
-    if len(chosen) == n or space.size is None:
+    """Fill `chosen` up to n points with random other points of a finite space, or within limits."""
+    if len(chosen) == n or (space.size is None and not space.where):
         return chosen
+    if space.size is None or space.size > MAX_GRID_POINTS:
+        return _distinct(np.concatenate([chosen, space.drawn(n - len(chosen), rng)]))
     shuffled = rng.permutation(space.grid())
     return _distinct(np.concatenate([chosen, shuffled]))[:n]
 

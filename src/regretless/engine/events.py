@@ -199,6 +199,18 @@ class Unobserved:
 
 
 @dataclass(frozen=True)
+class Changed:
+    """The space has other parameters from now on.
+
+    `parameters` is the list in the JSON of the new space.  Its limits are those of the old one.
+    `values` has the value that each added parameter had so far.
+    """
+
+    parameters: list[Body]
+    values: dict[str, Scalar]
+
+
+@dataclass(frozen=True)
 class Archived:
     """A study has no new trials any more, and lists leave it out."""
 
@@ -230,6 +242,7 @@ Event = (
     | Reconsidered
     | Retracted
     | Unobserved
+    | Changed
     | OfStudy
 )
 
@@ -460,6 +473,13 @@ def _without_none(event: Event) -> Body:
     return {name: value for name, value in vars(event).items() if value is not None}
 
 
+def _read_changed(fields: _Fields) -> Changed:
+    listed = fields["parameters"]
+    if not (isinstance(listed, list) and all(isinstance(each, Mapping) for each in listed)):
+        raise fields.wrong("parameters", f"need a list of objects, got {shown(listed)}")
+    return Changed([dict(each) for each in listed], fields.object("values"))
+
+
 class _Kind(NamedTuple):
     version: int  # the newest one
     read: Callable[[_Fields], Event]
@@ -514,6 +534,11 @@ _KINDS = {
         lambda fields: Renamed(fields.name("old"), fields.name("new")),
         _without_none,
     ),
+    "changed": _Kind(
+        1,
+        _read_changed,
+        lambda event: {"parameters": event.parameters, "values": dict(event.values)},
+    ),
 }
 _KIND_OF: dict[type, str] = {
     Created: "created",
@@ -531,6 +556,7 @@ _KIND_OF: dict[type, str] = {
     Archived: "archived",
     Unarchived: "unarchived",
     Renamed: "renamed",
+    Changed: "changed",
 }
 
 

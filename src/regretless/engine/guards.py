@@ -5,7 +5,7 @@ In a belief larger is better, so the sign of a metric is turned if it must be sm
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,7 @@ from regretless.errors import StorageError
 from regretless.model import Belief, Model, Observation
 from regretless.policies import FEASIBLE, Constraint, Limit, Unknown, log_cdf
 from regretless.safety import Guardrail, Safety
-from regretless.space import Space
+from regretless.space import Parameter, Space
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +58,11 @@ class Guards:
                 value = self._direction(metric) * told.value
                 learnt[metric] = belief.learn(Observation(x, value, told.count, variance))
         return self._with(learnt)
+
+    def carried(self, columns: tuple[Parameter, ...], carry: Callable[[Array], Array]) -> Guards:
+        """The state after a change of the space, see `Belief.carried`."""
+        beliefs = {m: b.carried(columns, carry) for m, b in self.beliefs.items()}
+        return replace(self, baseline=None, beliefs=beliefs)
 
     def refit_if_due(self) -> Guards:
         """The state with a new fit of each metric for which one is due."""

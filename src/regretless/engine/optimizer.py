@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar, overload
 
 import numpy as np
@@ -30,6 +31,7 @@ from regretless.engine.events import (
     Approved,
     Asked,
     Baseline,
+    Changed,
     Created,
     Event,
     Extended,
@@ -56,8 +58,8 @@ from regretless.model import Belief, Control, Model, Observation, checked_model
 from regretless.policies import EIC, Constraint, Policy, make_policy, stored_policy
 from regretless.results import Best, Decision, Landscape, PeriodEffect, Row, Trial
 from regretless.safety import CONTROL, OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
-from regretless.search import Box
-from regretless.space import Scalar, Space
+from regretless.search import Box, constraints_of
+from regretless.space import Parameter, Scalar, Space
 from regretless.theory import noise_ratio, omega_scale
 
 Direction = Literal["maximize", "minimize"]
@@ -161,7 +163,7 @@ class Optimizer(WithLock):
     ) -> None:
         if not isinstance(space, Space):
             raise ConfigError(f"space: need a Space, got {shown(space)}")
-        self.space = space
+        self.space = self._first_space = space
         budget = whole("budget", budget, least=1, most=MAX_WHOLE)
         self.seed = whole("seed", seed, least=0, most=MAX_WHOLE)
         self.policy = make_policy(policy)
@@ -189,9 +191,11 @@ class Optimizer(WithLock):
         n0 = None if n0 is None else checked_n0(n0)
         points = checked_design(space, design)
         self._start = Start(space, Horizon(budget), points, n0, self.seed, self.defaults.start)
+        self._first_design = points
         self._sign = 1.0 if direction == "maximize" else -1.0
+        check = partial(checked_model, model=self.model, rules=self.defaults.fit)
         self._records = Records(
-            space, budget, self.policy.name, self.safety.baseline, self.safety.mode
+            space, budget, self.policy.name, check, self.safety.baseline, self.safety.mode
         )
         self._log: list[Event] = []
         self._belief = Belief.empty(self.model, space.columns, self.defaults)
@@ -344,6 +348,47 @@ class Optimizer(WithLock):
         """Take a wrong result from before the run back; see `AskTell.retract_observation`."""
         self._apply_any(self._records.unobserving(index, why))
 
+    @in_turn
+    def change_space(
+        self,
+        *,
+        add: Mapping[str, tuple[Parameter, Scalar]] | None = None,
+        freeze: Mapping[str, Scalar] | None = None,
+        widen: Mapping[str, Parameter] | None = None,
+        drop: Mapping[str, Scalar] | None = None,
+    ) -> None:
+        """Change the space while the run goes on.
+
+        All results stay, with the values that the parameters had.  Pending trials may still be
+        told.  The next ask fits the model anew.
+
+        Args:
+            add: new parameters by name, each with the value that it had so far:
+                `{"cache": (rl.Int(0, 9), 3)}`.
+            freeze: parameters that have this value from now on.
+            widen: parameters with a new range or list, which holds all old values.  It may also be
+                the old range of a frozen parameter, which is then tuned again.
+            drop: parameters that are no longer in `params`, and the value that they have from now
+                on.
+
+        Raises:
+            SpaceError: a parameter is unknown, or known already; a value is not one of its values;
+                a range does not hold the old one; no point would keep the limits; or the baseline
+                would not be in the new space, so that another one has to be set first.
+            ConfigError: the kernel of the model does not suit the new space.
+
+        Example:
+            >>> import regretless as rl
+            >>> space = rl.Space({"x": rl.Float(0.0, 1.0), "y": rl.Float(0.0, 1.0)})
+            >>> optimizer = rl.Optimizer(space, budget=20)
+            >>> optimizer.observe({"x": 0.5, "y": 0.1}, 3.0)
+            >>> optimizer.change_space(add={"z": (rl.Int(1, 9), 5)}, freeze={"y": 0.4})
+            >>> trial = optimizer.ask()
+            >>> sorted(trial.params), trial.params["y"]
+            (['x', 'y', 'z'], 0.4)
+        """
+        self.apply(self._records.changing(add, freeze, widen, drop))
+
     # -- what is known -----------------------------------------------------------------------------
 
     @property
@@ -402,10 +447,10 @@ class Optimizer(WithLock):
     def best(self) -> Best:
         """The best visited point at which all guardrails hold; see `AskTell.best`."""
         situation = self._situation()
-        posterior, belief = situation.posterior, situation.belief
-        mu, sigma = posterior.at_data
+        belief = situation.belief
+        points, (mu, sigma) = situation.visited
         row, allowed = situation.recommended
-        x, mean = posterior.points[row], float(situation.user(mu[row]))
+        x, mean = points[row], float(situation.user(mu[row]))
         half = 1.96 * float(situation.user_sd(mu[row], sigma[row]))
         known = None if situation.contradicted else self._known
         if situation.level_sd:
@@ -416,7 +461,7 @@ class Optimizer(WithLock):
             low=mean - half,
             high=mean + half,
             count=belief.times_told(x),
-            sample_mean=self._sign * belief.sample_mean(x),
+            sample_mean=self._sign * belief.sample_mean(x) if belief.times_told(x) else mean,
             luckiest=self._sign * belief.luckiest,
             holds=situation.guards.holds(x),
             allowed=allowed,
@@ -524,7 +569,7 @@ class Optimizer(WithLock):
             2
         """
         number = self._records.find(trial).trial.number
-        twin = type(self).from_spec(self.spec(), policy=self.policy)
+        twin = type(self).from_spec(self.spec(), policy=self.policy, space=self._first_space)
         for event in self._log:
             if isinstance(event, Asked) and event.number == number:
                 twin._belief, twin._guards = twin._with_fits_of(event)
@@ -545,14 +590,18 @@ class Optimizer(WithLock):
         return saved.dump(Created(self.spec()), self._log)
 
     @classmethod
-    def from_json(cls, text: str, *, policy: Policy | None = None) -> Optimizer:
+    def from_json(
+        cls, text: str, *, policy: Policy | None = None, space: Space | None = None
+    ) -> Optimizer:
         """Restore the optimiser that `to_json` wrote.
 
         Args:
             text: the JSON, of this release or an older one.
             policy: the instance, if the optimiser was created with a policy class of your own.
+            space: the space, if some of its limits are functions.
 
         Raises:
+            ConfigError: the space is needed and was not given, or is another one.
             StorageError: the text is not the JSON of an optimiser that this release can read.
 
         Example:
@@ -563,7 +612,7 @@ class Optimizer(WithLock):
             True
         """
         created, events = saved.load(text)
-        optimizer = cls.from_spec(created.settings, policy=policy)
+        optimizer = cls.from_spec(created.settings, policy=policy, space=space)
         for event in events:
             optimizer.apply(event)
         return optimizer
@@ -574,12 +623,12 @@ class Optimizer(WithLock):
         known = {} if self._known is None else self._known.to_json()
         return {
             "version": settings_version({**safety, **known}),
-            "space": self.space.to_json(),
+            "space": self._first_space.to_json(),  # changes are events
             **self._start.horizon.to_json(),  # extensions are events
             "seed": self.seed,
             "policy": stored_policy(self.policy),
             "direction": self.direction,
-            "design": self._start.design,
+            "design": self._first_design,
             "n0": self._start.n0,
             "model": self.model.to_json(),
             "defaults": self.defaults.version,
@@ -588,7 +637,9 @@ class Optimizer(WithLock):
         }
 
     @classmethod
-    def from_spec(cls, spec: Mapping[str, Any], *, policy: Policy | None = None) -> Optimizer:
+    def from_spec(
+        cls, spec: Mapping[str, Any], *, policy: Policy | None = None, space: Space | None = None
+    ) -> Optimizer:
         """An optimiser with the settings that `spec` of this or an older release returned.
 
         It has no events yet.  For studies and front ends; users do not need it.
@@ -597,7 +648,7 @@ class Optimizer(WithLock):
             StorageError: the settings cannot be read.
         """
         try:
-            return cls(**saved.arguments(spec, policy))
+            return cls(**saved.arguments(spec, policy, space))
         except (KeyError, TypeError, AttributeError) as error:
             raise StorageError(f"settings of an Optimizer: {shown(error)}") from None
 
@@ -696,24 +747,40 @@ class Optimizer(WithLock):
         """
         self._belief = Belief.empty(self.model, self.space.columns, self.defaults)
         self._guards = Guards.empty(self.safety, self.space, self.defaults)
-        for told, baseline in self._standing(retracted):
+        for index, told, baseline in self._standing(retracted):
             if isinstance(told, Told):
-                record = self._records.trials[told.number]
+                record = self._records.trials[index]
                 blind = record.trial.decision.reason == "design"
                 self._learn(record.x, told.outcomes, blind, baseline)
             else:
-                self._learn(self.space.encode(told.params), told.outcomes)
+                self._learn(self._records.prior_x[index], told.outcomes)
+
+    def _on_changed(self, event: Changed) -> None:
+        carry = self._records.fold_changed(event)
+        self.space = self._records.space
+        self._belief = self._belief.carried(self.space.columns, carry)
+        self._guards = self._guards.carried(self.space.columns, carry)
+        self._proposed = (None, self._belief, self._guards)
+        start = self._start
+        points = start.points if start.listed else None
+        self._start = replace(start, space=self.space)
+        if points is not None:  # the rest of a list that the user gave, as far as it is possible
+            moved = self.space.repaired(self.space.canonical(carry(points)))
+            self._start = replace(self._start, design=[self.space.decode(x) for x in moved])
 
     def _standing(
         self, retracted: Retracted | Unobserved
-    ) -> Iterator[tuple[Told | Observed, Array | None]]:
-        """The results that were not retracted, in their order, with the baselines of their time."""
+    ) -> Iterator[tuple[int, Told | Observed, Array | None]]:
+        """The results that were not retracted, in their order, with the baselines of their time.
+
+        Each has the number of its trial, or its index among the prior data.
+        """
         standing: dict[tuple[str, int], tuple[Told | Observed, Array | None]] = {}
-        params, observed = self.safety.baseline, 0
-        baseline = None if params is None else self.space.encode(params)
+        baselines, observed = iter(self._records.baselines), 0
+        baseline = None if self.safety.baseline is None else next(baselines).x
         for event in (*self._log, retracted):
             if isinstance(event, Baseline):
-                baseline = self.space.encode(event.params)
+                baseline = next(baselines).x
             elif isinstance(event, Told):
                 standing["trial", event.number] = event, baseline
             elif isinstance(event, Observed):
@@ -723,7 +790,7 @@ class Optimizer(WithLock):
                 del standing["trial", event.number]
             elif isinstance(event, Unobserved):
                 del standing["prior", event.index]
-        return iter(standing.values())
+        return ((index, *told) for (_, index), told in standing.items())
 
     def _learn(
         self,
@@ -974,6 +1041,9 @@ class Optimizer(WithLock):
         guards = self._current_guards() if guards is None else guards
         waiting, proposed = self._records.waiting, self._records.proposed
         safety, refuge, base = self.safety, self._refuge(guards), self._records.baseline
+        running = self._running if safety.change_cost else None
+        if running is not None and not self._records.is_here(running):
+            running = None  # the space has changed: every trial is a change of the setting
         return Situation(
             policy=self.policy,
             space=self.space,
@@ -983,12 +1053,17 @@ class Optimizer(WithLock):
             sign=self._sign,
             rng=rng or np.random.default_rng([self.seed, len(self._records.trials)]),
             defaults=self.defaults,
-            constraints=(*self._limits(current), *guards.constraints),
+            constraints=(
+                *constraints_of(self.space, self._records.given_within),
+                *self._limits(current),
+                *guards.constraints,
+            ),
             refuge=refuge,
             guards=guards,
+            fixed=self.space.frozen,
             known=self._known,
             reach=self._reach,
-            running=self._running if safety.change_cost else None,
+            running=running,
             change_cost=safety.change_cost,
             sparse_from=base.x if base is not None and safety.sparse_changes else None,
         )
@@ -1040,6 +1115,7 @@ _FOLDS: dict[type, Callable[[Optimizer, Any], None]] = {
     Reconsidered: lambda optimizer, event: optimizer._records.fold_reconsidered(event),
     Retracted: Optimizer._on_retracted,
     Unobserved: Optimizer._on_retracted,
+    Changed: Optimizer._on_changed,
 }
 
 

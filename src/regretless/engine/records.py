@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
@@ -25,6 +26,7 @@ from regretless.engine.events import (
     Approved,
     Asked,
     Baseline,
+    Changed,
     Extended,
     Observed,
     Outcome,
@@ -38,6 +40,7 @@ from regretless.engine.rejections import Rejections
 from regretless.errors import (
     ConfigError,
     RegretlessError,
+    SpaceError,
     StorageError,
     TrialError,
     UnknownTrialError,
@@ -45,7 +48,17 @@ from regretless.errors import (
 from regretless.horizon import Horizon
 from regretless.results import Decision, Row, Trial, checked_decision, number_of
 from regretless.safety import CONTROL, OBJECTIVE, RESERVED, Mode
-from regretless.space import Scalar, Space
+from regretless.space import (
+    Added,
+    Limit,
+    Parameter,
+    Scalar,
+    Space,
+    Values,
+    carried,
+    changed,
+    parameters_from_json,
+)
 
 MAX_WHOLE = 10**100  # a budget or a seed; what is larger may be more than a double holds
 
@@ -100,6 +113,7 @@ class Records:
         space: the search space.
         budget: the total number of evaluations.
         policy: the name of the policy, for the decisions of adopted trials.
+        check_columns: raises if the model can't work with these columns.
         baseline: the setting that runs today, if it is known.
         mode: whether trials are approved by a person.
     """
@@ -109,10 +123,12 @@ class Records:
         space: Space,
         budget: int,
         policy: str,
+        check_columns: Callable[[tuple[Parameter, ...]], object],
         baseline: Mapping[str, Scalar] | None = None,
         mode: Mode = "automatic",
     ) -> None:
         self.space = space
+        self.check_columns = check_columns
         self.budget = budget
         self.policy = policy
         self.mode = mode
@@ -126,6 +142,8 @@ class Records:
         # The parameters that the user gave, by encoded point.
         self.known: dict[bytes, dict[str, Scalar]] = {}
         self.prior: list[Row] = []  # prior data, in order
+        self.prior_x: list[Array] = []  # the same points, encoded
+        self.added: dict[str, Scalar] = {}  # the value that each added parameter had before
         self.tried: set[bytes] = set()  # all points that were asked for or observed, encoded
         self.risk = 0.0  # the sum of what the decisions were charged, see engine/loss.py
         # Each baseline with the number of the first trial that it counts for.
@@ -138,6 +156,7 @@ class Records:
         twin = copy.copy(self)  # the elements of the lists and dicts are frozen
         twin.trials, twin.waiting = self.trials.copy(), self.waiting.copy()
         twin.known, twin.prior = self.known.copy(), self.prior.copy()
+        twin.prior_x, twin.added = self.prior_x.copy(), self.added.copy()
         twin.tried, twin.baselines = self.tried.copy(), self.baselines.copy()
         twin.proposed, twin.rejected = self.proposed.copy(), self.rejected.copy()
         return twin
@@ -265,6 +284,19 @@ class Records:
         same = now is not None and bool((now.x == x).all())
         return Baseline(given) if always or not same else None
 
+    def changing(
+        self,
+        add: Added | None = None,
+        freeze: Values | None = None,
+        widen: Mapping[str, Parameter] | None = None,
+        drop: Values | None = None,
+    ) -> Changed:
+        """The event of a change of the space."""
+        space, values = changed(self.space, add, freeze, widen, drop)
+        self.check_columns(space.columns)
+        self._check_baseline(space, values)
+        return Changed(space.to_json()["parameters"], values)
+
     # -- applying events ---------------------------------------------------------------------------
 
     def fold_asked(self, event: Asked) -> None:
@@ -305,6 +337,7 @@ class Records:
         self.known.setdefault(x.tobytes(), params)
         self.tried.add(x.tobytes())
         self.prior.append(_row(None, "observed", params, told, None, event.time))
+        self.prior_x.append(x)
         return x, told
 
     def fold_abandoned(self, event: Abandoned) -> None:
@@ -364,8 +397,9 @@ class Records:
         gone = _row(None, "retracted", prior.params, {}, None, None)
         self.prior[event.index] = replace(gone, note=note)
         self.known = {}
-        for params in self._given():
-            self.known.setdefault(self.space.encode(params).tobytes(), params)
+        for x, params in self._given():
+            if self.is_here(x):
+                self.known.setdefault(x.tobytes(), self._as_of_now(x, params))
 
     def fold_extended(self, event: Extended) -> None:
         self.budget = self._checked_budget(event.budget)
@@ -374,6 +408,86 @@ class Records:
         params = self.space.validate(event.params)
         since = len(self.trials) if self.baselines else 0
         self.baselines.append(Reference(params, self.space.encode(params), since))
+
+    def fold_changed(self, event: Changed) -> Callable[[Array], Array]:
+        """Apply the event; returns the function that turns old points into new ones."""
+        old = self.space
+        self.space = Space(parameters_from_json(event.parameters), old.where)
+        self.added |= event.values
+        carry = self._carrying(carried(old, self.space, event.values))
+
+        def moved(x: Array) -> Array:
+            return np.asarray(carry(x[None])[0])
+
+        self.trials = [replace(record, x=moved(record.x)) for record in self.trials]
+        self.waiting = {number: self.trials[number] for number in self.waiting}
+        self.proposed = {number: self.trials[number] for number in self.proposed}
+        self.rejected = {number: self.trials[number] for number in self.rejected}
+        self.prior_x = [moved(x) for x in self.prior_x]
+        self.tried = {moved(np.frombuffer(x)).tobytes() for x in self.tried}
+        self.baselines = [
+            Reference(self._as_of_now(x, each.params), x, each.since)
+            for each, x in ((each, moved(each.x)) for each in self.baselines)
+        ]
+        known = [(moved(np.frombuffer(x)), params) for x, params in self.known.items()]
+        here = [(x, params) for x, params in known if self.is_here(x)]
+        self.known = {x.tobytes(): self._as_of_now(x, params) for x, params in here}
+        self.started += len(known) - len(here)  # the start does not begin again
+        return carry
+
+    def _carrying(self, carry: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        """`carry`, except that a point which somebody gave stays where its parameters are encoded.
+
+        Numbers that are decoded and encoded again may differ in their last digits.
+        """
+        exact: dict[bytes, Array] = {}
+        given = [(each.x, each.params) for each in reversed(self.baselines)]
+        given += [(np.frombuffer(x), params) for x, params in self.known.items()]
+        for before, params in given:
+            x = carry(before[None])[0]
+            if self.is_here(x):
+                with suppress(SpaceError):  # a function may not allow an added value
+                    exact[before.tobytes()] = self.space.encode(self._as_of_now(x, params))
+
+        def exactly(points: Array) -> Array:
+            out = carry(points)
+            for row, x in enumerate(points):
+                out[row] = exact.get(x.tobytes(), out[row])
+            return out
+
+        return exactly
+
+    def is_here(self, x: Array) -> bool:
+        """Whether a point is one of the space, after parameters were frozen."""
+        return bool((self.space.canonical(x[None])[0] == x).all())
+
+    def _as_of_now(self, x: Array, params: Mapping[str, Scalar]) -> dict[str, Scalar]:
+        """The parameters that somebody gave for the point x, as those of the present space."""
+        return _present(self.space, x, {**self.added, **params})
+
+    def _check_baseline(self, space: Space, values: Values) -> None:
+        """Raise SpaceError if the baseline would not be in the space after a change."""
+        now = self.baseline
+        if now is None:
+            return
+        first = "set another baseline first, see set_baseline"
+        x = carried(self.space, space, values)(now.x[None])
+        for name, same in zip(space.names, (space.canonical(x) == x)[0], strict=True):
+            if not same:
+                to = space.parameters[name].decode(0.5)
+                raise SpaceError(
+                    f"change_space: {name} would be {shown(to)}, and the baseline has"
+                    f" {shown(now.params.get(name))}: {first}"
+                )
+        try:
+            space.validate(_present(space, x[0], {**values, **now.params}))
+        except SpaceError as error:
+            raise SpaceError(f"change_space: the baseline: {error}: {first}") from None
+
+    def given_within(self, limit: Limit) -> set[bytes]:
+        """The points that somebody gave and that keep a limit, perhaps on its edge; encoded."""
+        every = {**self.known, **{each.x.tobytes(): each.params for each in self.baselines}}
+        return {x for x, params in every.items() if limit.allows(params, np.frombuffer(x))}
 
     # -- what is known -----------------------------------------------------------------------------
 
@@ -528,12 +642,14 @@ class Records:
         self.trials[record.trial.number] = self.waiting[record.trial.number] = record
         self.waiting = dict(sorted(self.waiting.items()))
 
-    def _given(self) -> Iterator[dict[str, Scalar]]:
+    def _given(self) -> Iterator[tuple[Array, dict[str, Scalar]]]:
         """The points that the user chose: prior data that stand, and adopted trials."""
-        yield from (row.params for row in self.prior if row.status == "observed")
+        for x, row in zip(self.prior_x, self.prior, strict=True):
+            if row.status == "observed":
+                yield x, row.params
         for record in self.trials:
             if record.trial.decision.reason == "given":
-                yield record.params
+                yield record.x, record.params
 
     def _check_mode(self, verb: str) -> None:
         if self.mode != "recommend":
@@ -541,6 +657,11 @@ class Records:
 
     def _checked_budget(self, budget: object) -> int:
         return whole("budget", budget, least=max(1, self.used), most=MAX_WHOLE)
+
+
+def _present(space: Space, x: Array, known: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """The parameters of the point x, with their known values as far as there are any."""
+    return {name: known.get(name, value) for name, value in space.decode(x).items()}
 
 
 def _check_approved(record: Record) -> None:

@@ -64,11 +64,20 @@ class Rejections(Constraint):
         """
         apart = x[:, None, :] - self.points[None, :, :]
         q = np.asarray(apart**2 @ self._weights)
-        q[(apart[:, :, ~self.space.ordered] != 0.0).any(axis=2)] = np.inf
+        q[(apart[:, :, ~self._ordered] != 0.0).any(axis=2)] = np.inf
+        if self.space.conditional:  # a parameter that exists only at one of the two is a choice
+            exists = self.space.active(x)[:, None] != self.space.active(self.points)[None]
+            q[exists.any(axis=2)] = np.inf
         return q
+
+    @cached_property
+    def _ordered(self) -> NDArray[np.bool_]:
+        """For each column, whether its values have an order, frozen or not."""
+        return np.array([each.plain.has_order for each in self.space.columns])
 
     @cached_property
     def _weights(self) -> Array:
         """For each column, its weight in q: 0 for choices and for columns with one value."""
-        counts = self.space.ordered & np.array(self.space.varies)
+        varies = np.array([each.plain.scale.count != 1 for each in self.space.columns])
+        counts = self._ordered & varies
         return np.asarray(counts / (max(1, int(counts.sum())) * REACH**2))

@@ -9,7 +9,7 @@ from typing import Any
 from regretless._internal.shown import shown
 from regretless._internal.validate import without_numpy
 from regretless.engine.events import Created, Event, read, write
-from regretless.errors import StorageError
+from regretless.errors import ConfigError, StorageError
 from regretless.horizon import Horizon
 from regretless.model import Model
 from regretless.policies import Policy, make_policy
@@ -48,20 +48,41 @@ def load(text: str) -> tuple[Created, list[Event]]:
     return first, others
 
 
-def arguments(settings: Mapping[str, Any], policy: Policy | None) -> dict[str, Any]:
+def arguments(
+    settings: Mapping[str, Any], policy: Policy | None, space: Space | None = None
+) -> dict[str, Any]:
     """The arguments of `Optimizer` for the settings of this release or an older one.
 
     `policy` is the instance, if the settings are those of a policy class of the user's own.
+    `space` is the space itself, if some of its limits are functions.
     """
     created = read("created", settings.get("version", 0), settings)
     assert isinstance(created, Created)
     known = {name: value for name, value in created.settings.items() if name in _AS_THEY_ARE}
     return known | {
         "budget": Horizon.from_json(created.settings).budget,
-        "space": Space.from_json(created.settings["space"]),
+        "space": _space(created.settings["space"], space),
         "policy": policy or make_policy(created.settings["policy"]),
         "model": Model.from_json(created.settings["model"]),
     }
+
+
+def _space(stored: Mapping[str, Any], given: Space | None) -> Space:
+    """The stored space; the given one, if it is needed for limits that are functions.
+
+    Raises:
+        ConfigError: it is needed and was not given, or is another one.
+    """
+    where = stored.get("where") or []
+    functions = [each["function"] for each in where if isinstance(each, Mapping)]
+    if not functions:
+        return Space.from_json(stored)
+    names = ", ".join(map(shown, functions))
+    if given is None:
+        raise ConfigError(f"space: it has limits that are functions, {names}: give the same space")
+    if given.to_json() != json.loads(json.dumps(stored)):
+        raise ConfigError(f"space: need the one that was stored, with its limits {names}")
+    return given
 
 
 def _read(stored: Mapping[str, Any]) -> Event:

@@ -40,6 +40,7 @@ from regretless.search import (
     Domain,
     Found,
     Slice,
+    WithinLimit,
     candidates,
     fewest_changes,
     maximise,
@@ -166,7 +167,36 @@ class Situation:
         """The space of the search: what is within reach, without the fixed columns."""
         if self.reach is not None:
             return self.reach.with_fixed(self.fixed) if self.fixed else self.reach
-        return Slice(self.space, self.fixed) if self.fixed else self.space
+        return self.space if self._slice is None else self._slice
+
+    @cached_property
+    def _slice(self) -> Slice | None:
+        """The space without the fixed columns, whatever is within reach; None if none is fixed."""
+        return Slice(self.space, self.fixed) if self.fixed else None
+
+    @cached_property
+    def visited(self) -> tuple[Array, tuple[Array, Array]]:
+        """The points that were visited and may be tried, with their means and sds.
+
+        If parameters are frozen and no visited point has their values, these are all visited points
+        moved to the values.
+        """
+        posterior, points = self.posterior, self.posterior.points
+        if not (self.space.where or self._slice):
+            return points, posterior.at_data
+        rows = np.arange(len(points)) if self._slice is None else self._slice.rows(points)
+        if self._space_limits and len(rows):
+            rows = rows[_permits(self._space_limits, posterior, points[rows])]
+        if len(rows):
+            mu, sigma = posterior.at_data
+            return points[rows], (mu[rows], sigma[rows])
+        moved = self.space.repaired(self.space.canonical(points))
+        return moved, posterior.predict(moved)
+
+    @property
+    def _space_limits(self) -> tuple[Constraint, ...]:
+        """The limits of the space."""
+        return tuple(each for each in self.constraints if isinstance(each, WithinLimit))
 
     @cached_property
     def _expected(self) -> Posterior:
@@ -198,12 +228,15 @@ class Situation:
         # These closures do not refer to self, because a reference cycle would keep the posterior
         # in memory.
         posterior, domain, rng, begin = self._expected, self._domain, self.rng, self._begin
-        rules = self.defaults.search
-        permits = partial(_permits, self.constraints, posterior) if self.constraints else None
+        rules, constraints = self.defaults.search, self.constraints
+        permits = partial(_permits, constraints, posterior) if constraints else None
+        limits = self._space_limits
 
         @cache  # so that a decision and its explanation use the same incumbent
         def highest(width: float) -> tuple[Array, float]:
             score = upper_score(posterior, width)
+            if limits:
+                score = score.within(*limits)
             found = maximise(score, domain, begin(score.width), rng, rules, brief=True)
             return found.x, found.value
 
@@ -223,6 +256,7 @@ class Situation:
             fixed=self.fixed,
             permits=permits,
             refuge=self.refuge,
+            moved=None if self._slice is None else self._slice.moved,
             ceiling=self._ceiling,
             change=self._change,
         )
@@ -358,7 +392,7 @@ class Situation:
         if not found.feasible:  # the else-branch of Algorithm 1; never for xi = max mu(x_i)
             return self._stay(held_back)
         row = policy.settle(inputs, found.value)
-        if row is not None and all(sampled[row, j] == u for j, u in self.fixed.items()):
+        if row is not None and (self._slice is None or row in self._slice.rows(sampled)):
             objection = self.objection(sampled[row])
             if objection is None:
                 return _Choice(sampled[row], row, held_back=held_back)
@@ -450,12 +484,12 @@ class Situation:
 
     @property
     def recommended(self) -> tuple[int, bool]:
-        """The row of the best visited point at which all guardrails hold, and True.
+        """The row in `visited` of the best point at which all guardrails hold, and True.
 
         If they are known to hold at none, it is the row of the baseline or of the point where they
         most likely hold, and False.
         """
-        mu, points, guards = self.posterior.at_data[0], self.posterior.points, self.guards
+        (points, (mu, _)), guards = self.visited, self.guards
         allowed = guards.allow(points)
         if allowed.any():
             return int(np.argmax(np.where(allowed, mu, -np.inf))), True
@@ -521,8 +555,8 @@ def draw(
     If that part is so small that no draw is in it, the point is not permitted.
     """
     if permits is None:
-        return np.asarray(space.spread(rng.random((1, space.dim)))[0])
-    points = space.spread(rng.random((_DRAWS, space.dim)))
+        return np.asarray(space.drawn(1, rng)[0])
+    points = space.drawn(_DRAWS, rng)
     return np.asarray(points[int(np.argmax(permits(points)))])
 
 

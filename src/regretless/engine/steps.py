@@ -27,7 +27,8 @@ def reach(space: Space, steps: Mapping[str, Step], running: Array) -> Box:
     for j, (name, parameter) in enumerate(space.parameters.items()):
         if name in steps and name in active and parameter.has_order:
             low[j], high[j] = _around(parameter, float(running[j]), steps[name])
-    return Box(space, low, high)
+    center = space.repaired(space.canonical(running[None, :]))[0] if space.where else None
+    return Box(space, low, high, space.frozen, center)
 
 
 def _around(parameter: Parameter, u: float, step: Step) -> tuple[float, float]:

@@ -13,12 +13,18 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from regretless.engine import Optimizer
-from regretless.errors import ConfigError, DataError, MissingExtraError, NoResultsError
+from regretless.errors import (
+    ConfigError,
+    DataError,
+    MissingExtraError,
+    NoResultsError,
+    SpaceError,
+)
 from regretless.integrations._endings import Endings
 from regretless.model import Model
 from regretless.policies import Policy
@@ -63,8 +69,10 @@ class RegretlessSampler(BaseSampler):
             trial that keeps to them is best enqueued (`study.enqueue_trial`).
         baseline: the parameters that run today.  They are the first trial of a study, and
             `recommend` says what the best point brings over them.
-        independent_sampler: a sampler for the first trial, and for parameters that not every trial
-            has or that cannot be tuned (the log names them).  None draws them at random.
+        independent_sampler: a sampler for the first trial, and for parameters that cannot be tuned
+            (the log names them).  A parameter that not every trial has is tuned if a choice of
+            another one decides about it: if no choice of that one was seen both with and without
+            it.  None draws the others at random.
 
     Raises:
         ConfigError: a setting is not valid.
@@ -239,6 +247,7 @@ class _Past:
         self.fold: _Fold | None = None
         self._marks: dict[int, tuple[datetime | None, list[float] | None]] = {}
         self._shared: dict[TrialState, dict[str, BaseDistribution]] = {}
+        self._seen: dict[TrialState, list[_Seen]] = {}
 
     def is_of(self, study: Study, trials: list[FrozenTrial]) -> bool:
         marks = {trial.number: (trial.datetime_start, trial.values) for trial in trials}
@@ -250,6 +259,7 @@ class _Past:
                 continue
             self._marks[trial.number] = trial.datetime_start, trial.values
             here = trial.distributions
+            self._seen.setdefault(trial.state, []).append(_Seen.of(trial))
             so_far = self._shared.get(trial.state, here)
             self._shared[trial.state] = {n: d for n, d in so_far.items() if here.get(n) == d}
 
@@ -265,14 +275,46 @@ class _Past:
     def space(self) -> dict[str, BaseDistribution]:
         """The shared parameters that can be tuned."""
         shared = sorted((self.shared or {}).items())
-        return {name: d for name, d in shared if not d.single() and _objection(d) is None}
+        always = {name: d for name, d in shared if not d.single() and _objection(d) is None}
+        return always | {name: self._sometimes[name] for name in self.conditions}
+
+    @property
+    def conditions(self) -> dict[str, _When]:
+        """For each parameter that only some trials have, the choices that decide about it.
+
+        Parents come before their children.
+        """
+        state = TrialState.COMPLETE if TrialState.COMPLETE in self._seen else TrialState.PRUNED
+        seen, shared = self._seen.get(state, []), self.shared or {}
+        found: dict[str, _When] = {}
+        parents = [name for name, d in sorted(shared.items()) if _decides(d)]
+        left = sorted(self._sometimes)
+        while True:
+            new = {name: when for name in left if (when := _condition(name, parents, seen))}
+            if not new:
+                return found
+            found |= new
+            left = [name for name in left if name not in new]
+            parents = [name for name in new if _decides(self._sometimes[name])]
+
+    @property
+    def _sometimes(self) -> dict[str, BaseDistribution]:
+        """The parameters that only some trials have, with one range, and that can be tuned."""
+        state = TrialState.COMPLETE if TrialState.COMPLETE in self._seen else TrialState.PRUNED
+        found: dict[str, BaseDistribution] = {}
+        apart = set(self.shared or {})
+        for trial in self._seen.get(state, []):
+            for name, d in trial.distributions.items():
+                if found.setdefault(name, d) != d or d.single() or _objection(d) is not None:
+                    apart.add(name)
+        return {name: d for name, d in found.items() if name not in apart}
 
     def why_apart(self, name: str, distribution: BaseDistribution) -> str | None:
         """Why it is not in the space; None if it is, or nobody can tell yet."""
-        if self.shared is None:
+        if self.shared is None or self.space.get(name) == distribution:
             return None
         if self.shared.get(name) != distribution:
-            return "not every trial so far has it with this range"
+            return "not every trial so far has it with this range, and no choice decides about it"
         return _objection(distribution)
 
     def fold_over(
@@ -282,9 +324,51 @@ class _Past:
         baseline: dict[str, Any],
     ) -> _Fold:
         """The fold over this space: a fresh one, which has seen no trial yet, if there is none."""
-        if self.fold is not None and self.fold.space == space:
+        conditions = {n: w for n, w in self.conditions.items() if {n, w.parent} <= space.keys()}
+        if self.fold is not None and self.fold.is_over(space, conditions):
             return self.fold
-        return _Fold(self.direction == StudyDirection.MAXIMIZE, space, settings, baseline)
+        return _Fold(
+            self.direction == StudyDirection.MAXIMIZE, space, settings, baseline, conditions
+        )
+
+
+class _When(NamedTuple):
+    """A parameter exists for these choices of another one, which are internal: their indices."""
+
+    parent: str
+    choices: tuple[int, ...]
+
+
+class _Seen(NamedTuple):
+    """The parameters of a trial, and the internal values of its choices."""
+
+    distributions: dict[str, BaseDistribution]
+    choices: dict[str, int]
+
+    @classmethod
+    def of(cls, trial: FrozenTrial) -> _Seen:
+        choices = {
+            name: int(d.to_internal_repr(trial.params[name]))
+            for name, d in trial.distributions.items()
+            if isinstance(d, CategoricalDistribution)
+        }
+        return cls(trial.distributions, choices)
+
+
+def _decides(distribution: BaseDistribution) -> bool:
+    return isinstance(distribution, CategoricalDistribution) and not distribution.single()
+
+
+def _condition(name: str, parents: list[str], seen: list[_Seen]) -> _When | None:
+    """The choices of the first parent that tell in which trials the parameter is; None if none."""
+    for parent in parents:
+        there = {t.choices.get(parent) for t in seen if name in t.distributions}
+        without = {
+            t.choices[parent] for t in seen if parent in t.choices and name not in t.distributions
+        }
+        if None not in there and without and not there & without:
+            return _When(parent, tuple(sorted(choice for choice in there if choice is not None)))
+    return None
 
 
 class _Fold:
@@ -296,13 +380,17 @@ class _Fold:
         space: dict[str, BaseDistribution],
         settings: dict[str, Any],
         baseline: dict[str, Any],
+        conditions: dict[str, _When],
     ) -> None:
-        self.space = space
-        known = self._internal(baseline)
+        self.space, self._conditions = space, conditions
+        parameters = {name: _parameter(d) for name, d in space.items() if name not in conditions}
+        for name, when in conditions.items():
+            parameters[name] = _parameter(space[name]).when(when.parent, *when.choices)
+        ours = Space(parameters)
         optimizer = Optimizer(
-            Space({name: _parameter(d) for name, d in space.items()}),
+            ours,
             direction="maximize" if maximise else "minimize",
-            baseline=known if known and known.keys() == space.keys() else None,
+            baseline=_within(ours, self._internal(baseline)),
             **settings,
         )
         self.endings = Endings(optimizer)
@@ -314,6 +402,9 @@ class _Fold:
     @property
     def optimizer(self) -> Optimizer:
         return self.endings.optimizer
+
+    def is_over(self, space: dict[str, BaseDistribution], conditions: dict[str, _When]) -> bool:
+        return self.space == space and self._conditions == conditions
 
     def ask(self, trial: FrozenTrial) -> Trial:
         if trial.number in self.asked:  # enqueued, and others have seen it run
@@ -343,7 +434,8 @@ class _Fold:
         self.optimizer.extend(max(self.budget - lost, self.optimizer.asked, 1))
 
     def external(self, params: dict[str, Scalar]) -> dict[str, Any]:
-        return {name: d.to_external_repr(params[name]) for name, d in self.space.items()}
+        present = {name: d for name, d in self.space.items() if name in params}
+        return {name: d.to_external_repr(params[name]) for name, d in present.items()}
 
     def _finish(self, trial: FrozenTrial) -> None:
         asked, point = self.asked.get(trial.number), self._point(trial)
@@ -362,8 +454,8 @@ class _Fold:
             known |= self._internal(trial.system_attrs.get("fixed_params", {}))
         known |= self._internal(trial.params)
         try:
-            return self.optimizer.space.validate({name: known[name] for name in self.space})
-        except (KeyError, ValueError):
+            return self.optimizer.space.validate({n: known[n] for n in self.space if n in known})
+        except ValueError:
             return None
 
     def _internal(self, params: dict[str, Any]) -> dict[str, Scalar]:
@@ -383,6 +475,14 @@ class _Fold:
             return self.optimizer.adopt(point, decision)
         except ValueError:  # outside: Optuna lets enqueued trials be there
             return None
+
+
+def _within(space: Space, point: dict[str, Scalar]) -> dict[str, Scalar] | None:
+    """The point, if it is one of the space."""
+    try:
+        return space.validate(point)
+    except SpaceError:
+        return None
 
 
 def _parameter(distribution: BaseDistribution) -> Parameter:

@@ -4,12 +4,22 @@ from regretless.defaults import Prior
 from regretless.kernels.base import Features, Kernel, Pullback, positive
 from regretless.kernels.choices import Hamming
 from regretless.kernels.composite import Lifted, Product, Sum
+from regretless.kernels.conditional import (
+    Arcs,
+    CentredHamming,
+    Rule,
+    Switched,
+    activity,
+    most_at_once,
+)
 from regretless.kernels.radial import NAMED, SE, Matern, Radial, Rippled
 from regretless.kernels.views import Views
 
 __all__ = [
     "NAMED",
     "SE",
+    "Arcs",
+    "CentredHamming",
     "Features",
     "Hamming",
     "Kernel",
@@ -20,7 +30,11 @@ __all__ = [
     "Pullback",
     "Radial",
     "Rippled",
+    "Rule",
     "Sum",
+    "Switched",
     "Views",
+    "activity",
+    "most_at_once",
     "positive",
 ]

@@ -117,6 +117,14 @@ class Kernel(ABC):
         """
         return (rules.weight,) * len(self.theta)
 
+    def lengths_at_once(self, rules: PriorRules) -> int:
+        """How many length-scales count at once; fewer than there are if some columns are inactive.
+
+        Distances in a cube grow with its square root, and with them the length-scales that are
+        likely.
+        """
+        return sum(prior.is_length for prior in self.priors(rules))
+
     @abstractmethod
     def gram(self, x: Array, z: Array | None = None) -> Array:
         """The matrix of k(x_i, z_j) for the rows of x and z; K(x, x) without z."""

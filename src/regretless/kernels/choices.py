@@ -7,6 +7,7 @@ from math import sqrt
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless._internal.shown import shown
@@ -73,6 +74,10 @@ class Hamming(Kernel, json="Hamming"):
     def cross_vjp(self, x: Array, z: Array) -> tuple[Array, Pullback]:
         return self.gram(x, z), lambda weights: np.zeros_like(x)
 
+    def _present(self, x: Array, column: int) -> NDArray[np.bool_] | None:
+        """For each row of x, whether it has a choice in this column; None if all have."""
+        return None
+
     def features(self, rng: Generator, count: int) -> Features:
         """Random functions of the choices, see `Kernel.features`.
 
@@ -86,10 +91,15 @@ class Hamming(Kernel, json="Hamming"):
             phi = np.ones((len(x), count))
             for j, (column, w) in enumerate(zip(self.columns, self.weights, strict=True)):
                 alike = np.exp(-w)
-                for level in np.unique(x[:, column]):
+                present = self._present(x, column)
+                here = x if present is None else x[present]
+                for level in np.unique(here[:, column]):
                     own = _level_rng(keys[j], float(level)).standard_normal(count)
                     mixed = sqrt(alike) * shared[j] + sqrt(1.0 - alike) * own
-                    phi[x[:, column] == level] *= mixed
+                    rows = x[:, column] == level
+                    phi[rows if present is None else rows & present] *= mixed
+                if present is not None:
+                    phi[~present] *= shared[j]
             return phi, lambda weights: np.zeros_like(x)
 
         return evaluate

@@ -33,6 +33,9 @@ class _Composite(Kernel):
     def priors(self, rules: PriorRules) -> tuple[Prior, ...]:
         return tuple(prior for part in self.parts for prior in part.priors(rules))
 
+    def lengths_at_once(self, rules: PriorRules) -> int:
+        return sum(part.lengths_at_once(rules) for part in self.parts)
+
     def with_theta(self, theta: Array) -> Kernel:
         ends = np.cumsum([len(part.theta) for part in self.parts])[:-1]
         pieces = np.split(np.asarray(theta, dtype=float), ends)
@@ -204,6 +207,9 @@ class Lifted(Kernel, json="Lifted"):
 
     def priors(self, rules: PriorRules) -> tuple[Prior, ...]:
         return self.base.priors(rules)
+
+    def lengths_at_once(self, rules: PriorRules) -> int:
+        return self.base.lengths_at_once(rules)
 
     def gram(self, x: Array, z: Array | None = None) -> Array:
         return self.base.gram(x, z) + self.constant

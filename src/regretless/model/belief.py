@@ -8,7 +8,7 @@ fits repeats these operations, so it gets the same bits.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
@@ -131,6 +131,26 @@ class Belief:
         if self.fitted is None or self.fitted.periods is None:
             return self.luckiest
         return max(self.fitted.corrected(told).y for told in self.told)
+
+    def carried(self, columns: tuple[Parameter, ...], carry: Callable[[Array], Array]) -> Belief:
+        """The state after a change of the space; the next look at it fits the model anew.
+
+        Args:
+            columns: the parameters of the new space.
+            carry: turns points of the old space into points of the new one.
+        """
+        belief = replace(Belief.empty(self.model, columns, self.defaults), levels=self.levels)
+        told = list(self.told)
+        if not told:
+            return belief
+        points = carry(np.array([each.x for each in told]))
+        for each, x in zip(told, points, strict=True):
+            control = each.control
+            if control is not None and control.of is not None:
+                of = carry(np.array([control.of]))[0]
+                control = control._replace(of=tuple(of.tolist()))
+            belief = belief.learn(each._replace(x=x, control=control))
+        return belief
 
     def times_told(self, x: Array) -> int:
         """The number of observations at x; controls count as such at their baseline."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import sqrt
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
@@ -19,12 +19,23 @@ from regretless._internal.validate import (
 )
 from regretless.defaults import NEWEST, FitRules, Method, ModelRules, Prior
 from regretless.errors import ConfigError
-from regretless.kernels import NAMED, Kernel, Lifted, Product
+from regretless.kernels import (
+    NAMED,
+    Arcs,
+    CentredHamming,
+    Hamming,
+    Kernel,
+    Lifted,
+    Product,
+    Rule,
+    Switched,
+    most_at_once,
+)
 from regretless.model.data import Data
 from regretless.model.gp import GP
 from regretless.model.hyper import Hyper
 from regretless.model.posterior import Posterior
-from regretless.space import Parameter
+from regretless.space import Parameter, rules_of
 
 
 @dataclass(frozen=True)
@@ -184,17 +195,52 @@ class Model:
         """The named kernel over the ordered columns, times each kind's `kernel_part`."""
         if isinstance(self.kernel, Kernel):
             return self.kernel
+        when = rules_of(columns)
+        switched = {column for column, *_ in when}
         kinds: dict[type[Parameter], dict[int, Parameter]] = {}
+        factors: list[Kernel] = []
         for column, parameter in enumerate(columns):
-            kinds.setdefault(type(parameter), {})[column] = parameter
-        parts = {kind: kind.kernel_part(mine) for kind, mine in kinds.items()}
-        factors = [part for part in parts.values() if part is not None]
-        near = tuple(i for i, parameter in enumerate(columns) if parts[type(parameter)] is None)
+            kinds.setdefault(type(parameter.plain), {})[column] = parameter.plain
+        near: list[int] = []
+        for kind, mine in kinds.items():
+            part = kind.kernel_part(mine)
+            if part is None:
+                near += mine
+            elif not switched.intersection(mine):
+                factors.append(part)
+            elif type(part) is Hamming:
+                factors.append(CentredHamming(part.weights, part.columns, when))
+            else:
+                factors += _switched_parts(kind, mine, when)
         if near:
-            scales = (rules.first_length * sqrt(len(near)),) * len(near)
-            own = NAMED[self.kernel](scales, near if factors else None)
-            factors.insert(0, own)
+            factors.insert(0, self._near_kernel(tuple(sorted(near)), bool(factors), when, rules))
         return factors[0] if len(factors) == 1 else Product(tuple(factors))
+
+    def _near_kernel(
+        self, near: tuple[int, ...], beside: bool, when: Sequence[Rule], rules: FitRules
+    ) -> Kernel:
+        """The named kernel over the columns `near`; `beside` says whether there are others."""
+        named = NAMED[cast(str, self.kernel)]
+        if not any(column in near for column, *_ in when):
+            scales = (rules.first_length * sqrt(len(near)),) * len(near)
+            return named(scales, near if beside else None)
+        at_once = most_at_once(near, when)
+        scales = (rules.first_length * sqrt(at_once),) * len(near)
+        return Arcs(named(scales), near, tuple(when), at_once)
+
+
+def _switched_parts(
+    kind: type[Parameter], mine: Mapping[int, Parameter], when: tuple[Rule, ...]
+) -> list[Kernel]:
+    """The kernel of the columns of a kind that are always active, and one for each other column."""
+    switched = {column for column, *_ in when}
+    together = {j: p for j, p in mine.items() if j not in switched}
+    parts = [kind.kernel_part(together)] if together else []
+    for j in sorted(mine.keys() & switched):
+        alone = kind.kernel_part({j: mine[j]})
+        assert alone is not None
+        parts.append(Switched(alone, j, when))
+    return [part for part in parts if part is not None]
 
 
 def _with_tuples(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def priors_of(kernel: Kernel, model: Model, rules: FitRules) -> Priors:
     """The priors of a kernel's parameters and of the noise ratio."""
     each = kernel.priors(rules.priors)
     lengths = np.array([prior.is_length for prior in each], dtype=bool)
-    unit = sqrt(max(1, int(lengths.sum())))
+    unit = sqrt(max(1, kernel.lengths_at_once(rules.priors)))
     bounds = [(log(prior.low), log(prior.high)) for prior in each]
     lowest, highest = rules.priors.noise_bounds
     bounds.append((log(lowest), log(highest)))

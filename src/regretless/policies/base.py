@@ -111,6 +111,7 @@ class PolicyInput:
     fixed: Mapping[int, float] = field(default_factory=dict)
     permits: Callable[[Array], NDArray[np.bool_]] | None = None
     refuge: Array | None = None
+    moved: Callable[[Array], Array] | None = None
     ceiling: Ceiling | None = None
     change: Change | None = None
 
@@ -147,6 +148,8 @@ class PolicyInput:
     @cached_property
     def given(self) -> Array:
         """The points of the posterior, with the fixed columns set."""
+        if self.moved is not None:
+            return self.moved(self.posterior.points)
         moved = self.posterior.points.copy()
         for column, place in self.fixed.items():
             moved[:, column] = place

@@ -2,6 +2,7 @@
 
 from regretless.search.best_point import maximise
 from regretless.search.box import Box
+from regretless.search.limits import WithinLimit, constraints_of
 from regretless.search.merge import same_point
 from regretless.search.pool import Found, candidates
 from regretless.search.slice import Domain, Slice, structured
@@ -12,7 +13,9 @@ __all__ = [
     "Domain",
     "Found",
     "Slice",
+    "WithinLimit",
     "candidates",
+    "constraints_of",
     "fewest_changes",
     "maximise",
     "same_point",

@@ -8,10 +8,14 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless.space import Space, product
+
+_DRAWS = 64  # for each point that has to keep limits
+_STEPS = 64  # on the way to a point that keeps them
 
 
 class Box:
@@ -24,13 +28,20 @@ class Box:
         low: the smallest canonical coordinate of each column; 0 if it is not limited.
         high: the largest canonical coordinate of each column; 1 if it is not limited.
         fixed: columns that are fixed, with their canonical coordinates.
+        center: a point of the box that keeps the limits of the space, if it has limits.
     """
 
     def __init__(
-        self, space: Space, low: Array, high: Array, fixed: Mapping[int, float] | None = None
+        self,
+        space: Space,
+        low: Array,
+        high: Array,
+        fixed: Mapping[int, float] | None = None,
+        center: Array | None = None,
     ) -> None:
-        self._space, self._fixed = space, dict(fixed or {})
+        self._space, self._fixed, self._center = space, dict(fixed or {}), center
         self.dim = space.dim
+        self.conditional, self.where = space.conditional, space.where
         self.low, self.high = low.copy(), high.copy()
         free = np.ones(space.dim, dtype=bool)
         for column, place in self._fixed.items():
@@ -43,7 +54,7 @@ class Box:
 
     def with_fixed(self, fixed: Mapping[int, float]) -> Box:
         """The same box with some columns fixed."""
-        return Box(self._space, self.low, self.high, fixed)
+        return Box(self._space, self.low, self.high, {**self._fixed, **fixed}, self._center)
 
     @cached_property
     def _ranks(self) -> dict[int, tuple[int, int]]:
@@ -103,14 +114,52 @@ class Box:
         """See `Space.settled`; the points are in the box."""
         return self._space.settled(points)
 
+    def active(self, points: Array) -> NDArray[np.bool_]:
+        """See `Space.active`."""
+        return self._space.active(points)
+
+    def keeps(self, points: Array) -> NDArray[np.bool_]:
+        """See `Space.keeps`."""
+        return self._space.keeps(points)
+
+    def drawn(self, count: int, rng: Generator) -> Array:
+        """Random points of the box that keep all limits of the space."""
+        if not self.where:
+            return self.spread(rng.random((count, self.dim)))
+        draws = self.spread(rng.random((_DRAWS * count, self.dim)))
+        kept = draws[self.keeps(draws)][:count]
+        return np.vstack([kept, self._repaired(draws[: count - len(kept)])])
+
     def neighbours(self, x: npt.ArrayLike) -> Array:
         around = self._space.neighbours(x)
         return np.asarray(around[self.rows(around)])
 
     def rows(self, points: Array) -> NDArray[np.intp]:
         """The rows of those points that lie in the box."""
-        return np.flatnonzero((self.moved(points) == points).all(axis=1))
+        return np.flatnonzero((self._clipped(points) == points).all(axis=1))
 
     def moved(self, points: Array) -> Array:
-        """For each canonical point, the nearest one in the box."""
+        """For each canonical point, the nearest one in the box.
+
+        If the space has limits that this one breaks, it is moved on towards the center.
+        """
+        clipped = self._clipped(points)
+        if self.where:
+            far = (clipped != points).any(axis=1)
+            clipped[far] = self._repaired(clipped[far])
+        return clipped
+
+    def _clipped(self, points: Array) -> Array:
         return self._space.settled(np.clip(points, self.low, self.high))
+
+    def _repaired(self, points: Array) -> Array:
+        """The points of the box; those that break a limit are moved towards the center."""
+        if self._center is None:
+            return points
+        out, shares = points.copy(), np.linspace(1.0, 0.0, _STEPS + 1)[:, None]
+        for i in np.flatnonzero(~self.keeps(points)):
+            line = self._space.canonical(self._center + shares * (points[i] - self._center))
+            line = self._clipped(line)
+            kept = np.flatnonzero(self.keeps(line))
+            out[i] = line[kept[0] if len(kept) else -1]
+        return out

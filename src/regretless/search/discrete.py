@@ -19,6 +19,8 @@ def hop(pool: Pool, space: Domain, rng: Generator) -> None:
     centers = centers[rng.integers(len(centers), size=rules.jumps)]
     fresh = rng.random(centers.shape) < rng.choice(rules.jump_shares, size=(rules.jumps, 1))
     fresh &= space.discrete
+    if space.conditional:  # where a parameter appears, it may have any value
+        fresh |= ~space.active(centers)
     jumped = np.where(fresh, space.spread(rng.random(centers.shape)), centers)
     pool.add(space.settled(jumped))
     for _ in range(rules.rounds):

@@ -15,6 +15,8 @@ from regretless.policies import FEASIBLE, STEEP, Candidates, Score
 from regretless.search.slice import Domain, rows_in, structured
 from regretless.space import Space
 
+_LIMITED_SHARE = 4  # where limits exclude most points, at least a quarter as many are tried
+
 
 @dataclass(frozen=True, eq=False)
 class Found:
@@ -53,6 +55,11 @@ def candidates(
     if structured(space):  # values drawn at random are seldom good, and cost more than numbers
         count = min(count, rules.drawn_points)
     others = space.spread(_spread(count, space.dim, rng))
+    if space.where:
+        others = others[space.keeps(others)]
+        missing = count // _LIMITED_SHARE - len(others)
+        if missing > 0:
+            others = np.vstack([others, space.drawn(missing, rng)])
     if not isinstance(space, Space):  # points that are good elsewhere may be good here as well
         others = np.vstack([space.moved(posterior.points), others])
     return Candidates(posterior, others, rows=rows)

@@ -9,12 +9,15 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless.policies import Rows
 from regretless.search.box import Box
 from regretless.space import Space, Structured, product
+
+_DRAWS = 64  # for each point that has to keep limits
 
 
 class Slice:
@@ -28,6 +31,7 @@ class Slice:
     def __init__(self, space: Space, fixed: Mapping[int, float]) -> None:
         self._space, self._fixed = space, dict(fixed)
         self.dim = space.dim
+        self.conditional, self.where = space.conditional, space.where
         free = np.ones(space.dim, dtype=bool)
         free[list(fixed)] = False
         self.continuous = space.continuous & free
@@ -60,23 +64,42 @@ class Slice:
         """See `Space.settled`; the fixed columns stay where they are."""
         return self._pinned(self._space.settled(points))
 
+    def active(self, points: Array) -> NDArray[np.bool_]:
+        """See `Space.active`."""
+        return self._space.active(points)
+
+    def keeps(self, points: Array) -> NDArray[np.bool_]:
+        """See `Space.keeps`."""
+        return self._space.keeps(points)
+
+    def drawn(self, count: int, rng: Generator) -> Array:
+        """Random points of the slice that keep all limits; fewer, if hardly any does."""
+        if self._fixed.keys() <= self._space.frozen.keys():
+            return self._space.drawn(count, rng)
+        draws = self.spread(rng.random((_DRAWS * count if self.where else count, self.dim)))
+        return np.asarray(draws[self.keeps(draws)][:count])
+
     def neighbours(self, x: npt.ArrayLike) -> Array:
         around = self._space.neighbours(x)
-        kept = [(around[:, j] == place) for j, place in self._fixed.items()]
-        return np.asarray(around[np.all(kept, axis=0)])
+        places = {j: u for j, u in self._fixed.items() if j not in self._space.frozen}
+        kept = [(around[:, j] == place) for j, place in places.items()]
+        return np.asarray(around[np.all(kept, axis=0)]) if kept else around
 
     def rows(self, points: Array) -> NDArray[np.intp]:
         """The rows of those points that lie in the slice."""
+        if self._space.frozen:  # visited points may be outside of a space that was changed
+            return np.flatnonzero((self.canonical(points) == points).all(axis=1))
         here = [points[:, j] == place for j, place in self._fixed.items()]
         return np.flatnonzero(np.all(here, axis=0))
 
     def moved(self, points: Array) -> Array:
         """The points with the fixed columns set."""
-        return self.settled(self._pinned(np.array(points)))
+        return self._space.repaired(self.canonical(points))
 
     def _pinned(self, points: Array) -> Array:
         for column, place in self._fixed.items():
-            points[:, column] = place
+            if column not in self._space.frozen:  # those that are have no other place
+                points[:, column] = place
         return points
 
 
@@ -87,8 +110,8 @@ def structured(domain: Domain) -> dict[int, Structured]:
     """The structured parameters that a search may move, by their columns."""
     space = domain if isinstance(domain, Space) else domain._space
     columns = enumerate(space.columns)
-    found = {j: p for j, p in columns if isinstance(p, Structured)}
-    return {j: p for j, p in found.items() if domain.discrete[j]}
+    found = {j: p.plain for j, p in columns if isinstance(p.plain, Structured)}
+    return {j: p for j, p in found.items() if domain.discrete[j] and j not in space.frozen}
 
 
 def rows_in(domain: Domain, points: Array) -> Rows:

@@ -27,7 +27,7 @@ from regretless.service.schema import (
     Number,
     ProblemOut,
 )
-from regretless.space import Space
+from regretless.space import Space, change_from_json
 from regretless.studies import Snapshot, Study, known_before, observe_nth
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -242,6 +242,16 @@ async def unarchive(this: This) -> None:
 async def rename(name: Name, studies: All, wish: schema.NewNameOf) -> None:
     """Give a study a new name.  Requests with the old one get an error (404) with the new one."""
     await studies.rename(name, wish.name)
+
+
+@router.post("/{name}/space", status_code=NO_CONTENT)
+async def change_space(this: This, change: schema.Change, key: Key = None) -> None:
+    """Add, freeze, widen or drop parameters.  All results stay.
+
+    A request that is repeated with the same Idempotency-Key changes nothing.
+    """
+    given = change_from_json(change.model_dump(exclude_unset=True))
+    await this.do(this.study.change_space, **given, key=key)
 
 
 @router.get("/{name}/best")

@@ -191,12 +191,11 @@ class _PosteriorView:
     def of(cls, optimizer: Optimizer, rows: Sequence[Row]) -> _PosteriorView:
         # Private, but the encoded points, and the noise and the kernel of the last fit, are nowhere
         # else.
-        trials = optimizer._records.trials
+        trials, prior = optimizer._records.trials, iter(optimizer._records.prior_x)
         distinct: dict[bytes, tuple[dict[str, Scalar], Array]] = {}
         for row in rows:
+            x = next(prior) if row.number is None else trials[row.number].x
             if row.value is not None:
-                number = row.number
-                x = optimizer.space.encode(row.params) if number is None else trials[number].x
                 distinct.setdefault(x.tobytes(), (row.params, x))
         params = [each for each, _ in distinct.values()]
         points = np.array([x for _, x in distinct.values()])
@@ -246,8 +245,8 @@ class _PosteriorView:
         if not gated or not self.optimizer.remaining:
             return None
         space = self.optimizer.space
-        draws = np.random.default_rng(0).random((SAMPLED_POINTS, space.dim))
-        return float(self.situation.landscape(space.spread(draws)).feasible.mean())
+        draws = space.drawn(SAMPLED_POINTS, np.random.default_rng(0))
+        return float(self.situation.landscape(draws).feasible.mean())
 
     def slices(self) -> list[dict[str, Any]]:
         """The posterior along each parameter through the best point, with the results.
@@ -261,8 +260,13 @@ class _PosteriorView:
             (json_number(sign * belief.sample_mean(x)), belief.times_told(x)) for x in self.points
         ]
         names = self.optimizer.space.parameters.items()
-        # The values of a structured parameter lie on no line.
-        lines = [(j, name, p) for j, (name, p) in enumerate(names) if p.kind != "structured"]
+        # The values of a structured parameter lie on no line, and others may not exist at the best
+        # point.
+        lines = [
+            (j, name, p)
+            for j, (name, p) in enumerate(names)
+            if p.kind != "structured" and name in self.best.params
+        ]
         return [self._slice(j, name, one, told) for j, name, one in lines]
 
     def _slice(
@@ -271,14 +275,15 @@ class _PosteriorView:
         line = _line(parameter)
         x = np.tile(self.here, (len(line), 1))
         x[:, j] = line
-        mean, sd = self.situation.predict(x)
+        settled = self.optimizer.space.settled
+        mean, sd = self.situation.predict(settled(x))
         onto = np.tile(self.here, (len(self.points), 1))
         onto[:, j] = self.points[:, j]
-        near = self._correlations(onto)
+        near = self._correlations(settled(onto))
         return {
             "name": name,
             "kind": parameter.kind,
-            "log": bool(getattr(parameter, "log", False)),
+            "log": bool(getattr(parameter.plain, "log", False)),
             "incumbent": self.best.params[name],
             "values": [parameter.decode(u) for u in line],
             "mean": json_numbers(mean),
@@ -287,6 +292,7 @@ class _PosteriorView:
             "points": [
                 {"x": params[name], "y": y, "count": count, "near": json_number(close)}
                 for params, (y, count), close in zip(self.params, told, near, strict=True)
+                if name in params
             ],
         }
 

@@ -86,6 +86,15 @@ class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class ConditionIn(_Request):
+    """For which values of another parameter a parameter exists: a list of them, or bounds."""
+
+    parameter: Word
+    values: Choices | None = None
+    at_least: Scalar = None
+    at_most: Scalar = None
+
+
 class ParameterIn(_Request):
     """A parameter to tune: a float or an int has bounds, the others list their values or parts."""
 
@@ -107,6 +116,7 @@ class ParameterIn(_Request):
     step: Whole | StrictFloat | None = None
     choices: Choices | None = None
     values: Choices | None = None
+    when: Annotated[list[ConditionIn] | None, Field(max_length=MAX_PARAMETERS)] = None
     items: Choices | None = None
     alphabet: Choices | Word | None = None
     labels: Choices | dict[Word, StrictInt] | None = None
@@ -132,6 +142,10 @@ class SpaceIn(_Request):
     """What `Space.to_json()` writes: a list, since the order matters."""
 
     parameters: Annotated[list[ParameterIn], Field(min_length=1, max_length=MAX_PARAMETERS)]
+    where: Annotated[
+        list[Annotated[StrictStr, Field(max_length=2000)]],
+        Field(max_length=100, description='limits such as "a + b <= 1"'),
+    ] = []
 
 
 class MeasuredIn(_Request):
@@ -248,6 +262,21 @@ class Adoption(_Request):
 
 class BaselineIn(_Request):
     params: Annotated[Params, Field(description="the setting that runs today")]
+
+
+class AddedIn(ParameterIn):
+    """A new parameter, and the value that it had so far."""
+
+    value: Scalar
+
+
+class Change(_Request):
+    """A change of the space; the verbs are those of `Study.change_space`."""
+
+    add: Annotated[list[AddedIn], Field(max_length=MAX_PARAMETERS)] = []
+    freeze: Params = {}
+    widen: Annotated[list[ParameterIn], Field(max_length=MAX_PARAMETERS)] = []
+    drop: Params = {}
 
 
 class Extension(_Request):
@@ -445,7 +474,7 @@ class Detail(Summary):
         loss = ledger.loss()
         return cls(
             **Summary.of(view).model_dump(),
-            settings=view.optimizer.spec(),
+            settings=view.optimizer.spec() | {"space": view.optimizer.space.to_json()},
             lost=ledger.lost(),
             guardrails=[GuardrailOut(**vars(each)) for each in ledger.violations()],
             baseline=view.optimizer.baseline,

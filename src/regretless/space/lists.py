@@ -77,6 +77,7 @@ class Categorical(_Listed, json="categorical"):
 
     choices: Sequence[Scalar]
     has_order: ClassVar[bool] = False
+    inactive_at: ClassVar[float] = 0.0  # none of the choices is there
 
     def __post_init__(self) -> None:
         set_fields(self, choices=distinct("Categorical", "choices", self.choices))

@@ -19,8 +19,8 @@ from regretless._internal.registry import register
 from regretless._internal.shown import shown
 from regretless.errors import SpaceError
 from regretless.kernels import Kernel
-from regretless.space.checks import check_name, quoted
-from regretless.space.scales import Levels, Line
+from regretless.space.checks import check_name, is_real, quoted
+from regretless.space.scales import Levels, Line, LogRanks
 
 # Lists and dicts are the values of structured parameters.
 Scalar: TypeAlias = str | int | float | bool | list[Any] | dict[str, Any] | None
@@ -74,6 +74,54 @@ class Parameter(ABC):
         return not self.has_order and self.scale.count != 1
 
     @property
+    def plain(self) -> Parameter:
+        """The parameter without its conditions, and with all values that it had."""
+        return self
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether a change of the space has dropped the parameter, so that nobody sets it."""
+        return False
+
+    def when(
+        self,
+        parameter: str,
+        *values: Scalar,
+        at_least: Scalar = None,
+        at_most: Scalar = None,
+    ) -> Parameter:
+        """The same parameter, which exists only for some values of another.
+
+        Where it does not exist, it is not in `params`.  The other parameter must come before it in
+        the space, and may itself be conditional.  To give several conditions, call `when` again.
+
+        Args:
+            parameter: the name of the other parameter.
+            values: the values of the other parameter for which this one exists.
+            at_least: in place of values: the smallest one, if the other parameter has an order.
+            at_most: in place of values: the largest one, if the other parameter has an order.
+
+        Returns:
+            A parameter for a `Space`.
+
+        Raises:
+            SpaceError: there are neither values nor bounds, or both.  The space raises the same
+                error if it has no such parameter, or the parameter no such value.
+
+        Example:
+            >>> from regretless.space import Categorical, Float, Space
+            >>> solver, momentum = Categorical(["adam", "sgd"]), Float(0.0, 1.0)
+            >>> space = Space({"solver": solver, "momentum": momentum.when("solver", "sgd")})
+            >>> space.validate({"solver": "adam"})
+            {'solver': 'adam'}
+            >>> space.validate({"solver": "sgd", "momentum": 0.9})
+            {'solver': 'sgd', 'momentum': 0.9}
+        """
+        from regretless.space.conditional import Condition, Conditional
+
+        return Conditional(self, (Condition(parameter, values, at_least, at_most),))
+
+    @property
     def kind(self) -> str:
         """The kind of the parameter in a word: "continuous", "ordered" or "categorical"."""
         if not self.has_order:
@@ -111,6 +159,32 @@ class Parameter(ABC):
         """The coordinates of all levels; empty for a continuous parameter."""
         scale = self.scale
         return np.empty(0) if isinstance(scale, Line) else scale.place(np.arange(scale.count))
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether all values are numbers in their order, so that a limit may name the parameter."""
+        scale = self.scale
+        if isinstance(scale, Line):
+            return True
+        listed = range(1 if scale.levels is None else scale.count)
+        return self.has_order and all(is_real(self._value(k)) for k in listed)
+
+    def numbers(self, u: Array) -> tuple[Array, Array]:
+        """The values at these coordinates, and their slopes there; also between the levels."""
+        scale = self.scale
+        if isinstance(scale, Line):
+            return scale.values(u)
+        ends: list[Any] = [self._value(0), self._value(scale.count - 1)]
+        first, last = (float(value or 0) for value in ends)
+        if scale.count == 1:
+            return np.full_like(u, first), np.zeros_like(u)
+        if scale.levels is None:
+            log = isinstance(scale, LogRanks)
+            return Line(first, last, log).values(u)
+        levels, values = scale.levels, np.array([float(self._value(k)) for k in range(scale.count)])  # type: ignore[arg-type]
+        rises = np.diff(values) / np.diff(levels)
+        cell = np.clip(np.searchsorted(levels, u, side="right") - 1, 0, scale.count - 2)
+        return np.interp(u, levels, values), rises[cell]
 
     def is_active(self, params: Mapping[str, Any]) -> bool:
         """Whether the parameter exists, given the values of the parameters before it."""
@@ -173,16 +247,36 @@ def parameter_from_json(entry: object) -> tuple[str, Parameter]:
     types = Parameter._types
     if not (isinstance(type_name, str) and type_name in types):
         raise SpaceError(f"{name}: type must be one of {quoted(types)}, got {shown(type_name)}")
-    given = {k: v for k, v in entry.items() if k not in ("name", "type")}
+    beside = ("name", "type", "when", "frozen", "dropped")
+    given = {k: v for k, v in entry.items() if k not in beside}
     known = _arguments(types[type_name])
     if unknown := [k for k in given if k not in known]:
         raise SpaceError(f"{name}: a {type_name} has no {quoted(unknown)}, but {quoted(known)}")
     if missing := [k for k, needed in known.items() if needed and k not in given]:
         raise SpaceError(f"{name}: a {type_name} needs {quoted(missing)}, got {shown(dict(entry))}")
     try:
-        return name, types[type_name](**given)
+        parameter = _with_value(types[type_name](**given), entry)
+        return name, _with_conditions(parameter, entry["when"]) if "when" in entry else parameter
     except SpaceError as error:
         raise SpaceError(f"{name}: {error}") from error
+
+
+def _with_value(parameter: Parameter, entry: Mapping[str, Any]) -> Parameter:
+    """The parameter, frozen at a value or dropped if the entry says so."""
+    from regretless.space.frozen import Frozen
+
+    for key in ("frozen", "dropped"):
+        if key in entry:
+            return Frozen(parameter, parameter.validate(entry[key], key), key == "dropped")
+    return parameter
+
+
+def _with_conditions(parameter: Parameter, listed: object) -> Parameter:
+    from regretless.space.conditional import Condition, Conditional
+
+    if not (isinstance(listed, list) and listed):
+        raise SpaceError(f"when: need a list of conditions, got {shown(listed)}")
+    return Conditional(parameter, tuple(Condition.from_json(each) for each in listed))
 
 
 def _arguments(kind: type[Parameter]) -> dict[str, bool]:

@@ -69,6 +69,15 @@ class Line:
         position = math.log(value / self.low) if self.log else value
         return self.snap(np.asarray((position - a) / (b - a))).item()
 
+    def values(self, u: Array) -> tuple[Array, Array]:
+        """The values at many coordinates, up to rounding, and their slopes."""
+        a, b = self.ends
+        position = a + (b - a) * u
+        if not self.log:
+            return position, np.full_like(u, b - a)
+        value = self.low * np.exp(position)
+        return value, (b - a) * value
+
     def to_value(self, u: float) -> float:
         u = self.snap(np.asarray(u)).item()
         if u in (0.0, 1.0):  # return the bounds exactly as the user wrote them

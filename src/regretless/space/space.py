@@ -11,7 +11,7 @@ as the same canonical point, bit for bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -24,7 +24,11 @@ from numpy.typing import NDArray
 from regretless._internal.shown import shown
 from regretless._internal.validate import is_real
 from regretless.errors import SpaceError
+from regretless.kernels import Rule, activity
 from regretless.space.checks import check_name, quoted
+from regretless.space.conditional import Conditional, resolved, rules_of
+from regretless.space.frozen import Frozen
+from regretless.space.limits import Function, Limit, Region, limits_of, stored_limit
 from regretless.space.lists import Categorical, Ordinal
 from regretless.space.numbers import Float, Int
 from regretless.space.parameter import Parameter, Scalar, parameter_from_json
@@ -33,6 +37,7 @@ from regretless.space.scales import Array, Levels, Line, snap_to_cells
 __all__ = ["Array", "Categorical", "Float", "Int", "Ordinal", "Parameter", "Scalar", "Space"]
 
 MAX_GRID_POINTS = 1_000_000
+_MOST_BRANCHES = 10_000  # combinations of parents' levels that are counted one by one
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -41,9 +46,12 @@ class Space:
 
     Args:
         parameters: a mapping of names to `Float`, `Int`, `Categorical` or `Ordinal` parameters.
+        where: limits that a point has to keep.  Each is a text such as "a + b <= 1", or a function
+            of the parameters that is true where the limit is kept.  A function can't be stored.
 
     Raises:
-        SpaceError: the mapping is empty, a name is not a string, or a value is not a parameter.
+        SpaceError: the mapping is empty, a name is not a string, or a value is not a parameter; a
+            limit can't be read, or no point keeps the limits, or hardly any.
 
     Example:
         >>> space = Space({"dose": Float(0.1, 10.0, log=True), "visits": Int(1, 12)})
@@ -51,12 +59,20 @@ class Space:
         {'dose': 1.0, 'visits': 4}
         >>> space.dim
         2
+        >>> shares = Space({"a": Int(0, 1), "b": Int(0, 1)}, where=["a + b <= 1"])
+        >>> shares.validate({"a": 1, "b": 1})
+        Traceback (most recent call last):
+            ...
+        regretless.errors.SpaceError: params: outside the limit 'a + b <= 1', got {'a': 1, 'b': 1}
     """
 
     names: tuple[str, ...]
     _columns: tuple[Parameter, ...]
+    where: tuple[str | Function, ...]
 
-    def __init__(self, parameters: Mapping[str, Parameter]) -> None:
+    def __init__(
+        self, parameters: Mapping[str, Parameter], where: Iterable[str | Function] = ()
+    ) -> None:
         if not isinstance(parameters, Mapping) or not parameters:
             raise SpaceError(
                 f"Space: need a mapping of names to parameters, got {shown(parameters)}"
@@ -67,7 +83,42 @@ class Space:
                 kinds = "Float, Int, Categorical or Ordinal"
                 raise SpaceError(f"{name}: must be a {kinds}, got {shown(parameter)}")
         object.__setattr__(self, "names", tuple(parameters))
-        object.__setattr__(self, "_columns", tuple(parameters.values()))
+        object.__setattr__(self, "_columns", resolved(parameters))
+        if isinstance(where, str) or not isinstance(where, Iterable):
+            raise SpaceError(f"where: need a list of limits, got {shown(where)}")
+        object.__setattr__(self, "where", tuple(where))
+        if self.where:
+            self._region  # noqa: B018  # raises if no point keeps the limits
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.names, self._columns, self.where
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        for name, value in zip(("names", "_columns", "where"), state, strict=True):
+            object.__setattr__(self, name, value)
+
+    @cached_property
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits of `where`, for a search; a text with several comparisons has several."""
+        return limits_of(self, self.where)
+
+    @cached_property
+    def _region(self) -> Region:
+        return Region(self, self.limits)
+
+    def keeps(self, points: Array) -> NDArray[np.bool_]:
+        """For each canonical point, whether it keeps all limits."""
+        return self._region.keeps(points) if self.where else np.ones(len(points), dtype=bool)
+
+    def repaired(self, points: Array) -> Array:
+        """Canonical points; those that break a limit are moved inside."""
+        return self._region.repaired(points) if self.where else points
+
+    def drawn(self, count: int, rng: np.random.Generator) -> Array:
+        """So many random points that keep all limits, of shape (count, dim)."""
+        if self.where:
+            return self._region.drawn(count, rng)
+        return self.spread(rng.random((count, self.dim)))
 
     @property
     def parameters(self) -> Mapping[str, Parameter]:
@@ -100,12 +151,32 @@ class Space:
     @cached_property
     def ordered(self) -> NDArray[np.bool_]:
         """For each column, whether its values have an order, so that a search follows gradients."""
-        return np.array([p.has_order for p in self._columns])
+        return np.array(
+            [p.has_order and j not in self._frozen for j, p in enumerate(self._columns)]
+        )
+
+    @cached_property
+    def _frozen(self) -> dict[int, Frozen]:
+        """The columns that a change of the space has frozen or dropped."""
+        inner = {
+            j: p.parameter if isinstance(p, Conditional) else p for j, p in enumerate(self._columns)
+        }
+        return {j: p for j, p in inner.items() if isinstance(p, Frozen)}
+
+    @cached_property
+    def frozen(self) -> dict[int, float]:
+        """The places of columns that a change of the space has frozen or dropped."""
+        return {j: p.encode(p.value) for j, p in self._frozen.items()}
 
     @cached_property
     def varies(self) -> tuple[bool, ...]:
         """For each column, whether it has more than one value."""
         return tuple(p.scale.count != 1 for p in self._columns)
+
+    @cached_property
+    def decides(self) -> tuple[bool, ...]:
+        """For each column, whether others exist only for some of its values."""
+        return tuple(j in self._parents for j in range(self.dim))
 
     @cached_property
     def has_choices(self) -> bool:
@@ -122,9 +193,42 @@ class Space:
 
     @cached_property
     def size(self) -> int | None:
-        """The number of points in the space; None if a column is continuous."""
+        """The number of points in the space; None if a column is continuous.
+
+        If parameters are conditional or have limits, and there are more than a million
+        combinations, this is the number of combinations.
+        """
         counts = [p.scale.count for p in self._columns if p.scale.count is not None]
-        return math.prod(counts) if len(counts) == self.dim else None
+        if len(counts) < self.dim:
+            return None
+        most = math.prod(counts)
+        if not (self.conditional or self.where) or most > MAX_GRID_POINTS:
+            return most
+        return len(self.grid())
+
+    @property
+    def conditional(self) -> bool:
+        """Whether some parameter exists only for some values of others."""
+        return bool(self._rules) or self._own_activity
+
+    @cached_property
+    def branches(self) -> Array:
+        """The combinations of parameters that decide which others exist, of shape (b, dim).
+
+        An ordered parameter has one place in each range that the conditions tell apart, and the
+        parameters that decide about no other one are in the middle of their ranges.  If there are
+        more than ten thousand combinations, these are so many of them.
+        """
+        middle = self._rounded(lambda scale: scale.spread, np.full((1, self.dim), 0.5))
+        columns = [
+            self._branching(j) if j in self._parents else middle[:, j] for j in range(self.dim)
+        ]
+        if math.prod(len(column) for column in columns) <= _MOST_BRANCHES:
+            every = product(columns)
+        else:
+            rng = np.random.default_rng(0)
+            every = np.stack([rng.choice(column, _MOST_BRANCHES) for column in columns], axis=1)
+        return np.unique(self.settled(every), axis=0)
 
     def validate(self, params: Mapping[str, object]) -> dict[str, Scalar]:
         """The parameters as plain Python values that can be tried, in the order of the space.
@@ -143,6 +247,8 @@ class Space:
             raise SpaceError(f"params: must map names to values, got {shown(params)}")
         params = dict(params)
         active = self._active(params)
+        if self._frozen:
+            active = {name: p for name, p in active.items() if not p.is_dropped}
         if missing := [name for name in active if name not in params]:
             raise SpaceError(f"params: no value for {quoted(missing)}, got {shown(dict(params))}")
         if unknown := [name for name in params if name not in self.names]:
@@ -151,7 +257,17 @@ class Space:
             raise SpaceError(
                 f"params: {quoted(idle)} is not active here, got {shown(dict(params))}"
             )
-        return {name: p.validate(params[name], name) for name, p in active.items()}
+        values = {name: p.validate(params[name], name) for name, p in active.items()}
+        if self.where:
+            self._check_limits(values)
+        return values
+
+    def _check_limits(self, values: dict[str, Scalar]) -> None:
+        x = self._encoded(values)
+        for limit in self.limits:
+            if not limit.allows(values, x):
+                broken = getattr(limit, "text", None) or getattr(limit, "name", "")
+                raise SpaceError(f"params: outside the limit {shown(broken)}, got {shown(values)}")
 
     def encode(self, params: Mapping[str, object]) -> Array:
         """The canonical encoded point of these parameters, of shape (dim,).
@@ -162,8 +278,14 @@ class Space:
         Raises:
             SpaceError: a value is missing or invalid, or a name is unknown.
         """
-        values = self.validate(params)
-        if len(values) == self.dim:
+        return self._encoded(self.validate(params))
+
+    def _encoded(self, values: Mapping[str, Scalar]) -> Array:
+        if self._frozen:
+            values = {**values, **self._dropped_values}
+            rows = [p.encode(values[n]) if n in values else 0.5 for n, p in self._named.items()]
+            return np.asarray(self.canonical(np.array(rows)[None])[0])
+        if len(values) == self.dim:  # all are active
             columns = zip(self._columns, values.values(), strict=True)
             return np.array([parameter.encode(value) for parameter, value in columns])
         return np.array(
@@ -184,13 +306,15 @@ class Space:
         """
         row = self._rows(x, "x", ndim=1)
         columns = zip(self.names, self._columns, row.tolist(), strict=True)
-        if not self._conditional:
+        if not (self.conditional or self._frozen):
             return {name: parameter.decode(u) for name, parameter, u in columns}
-        params: dict[str, Scalar] = {}
-        for name, parameter, u in columns:
-            if parameter.is_active(params):
-                params[name] = parameter.decode(u)
-        return params
+        canonical = self._rounded(lambda scale: scale.snap, row[None])
+        active = self._active_in(canonical)[0]
+        return {
+            n: p.decode(u)
+            for (n, p, u), on in zip(columns, active, strict=True)
+            if on and not p.is_dropped
+        }
 
     def canonical(self, X: npt.ArrayLike) -> Array:
         """Clip each row to the cube and round it to a canonical point.
@@ -233,15 +357,17 @@ class Space:
         Raises:
             SpaceError: a column is continuous, or there are more than a million points.
         """
-        if self.size is None:
+        if self.continuous.any():
             lines = [name for name, p in self.parameters.items() if p.is_continuous]
-            lines = lines or [name for name, p in self.parameters.items() if not p.scale.count]
-            what = "continuous" if self.continuous.any() else "large"
-            raise SpaceError(f"grid: can't list values of {what} parameters: {quoted(lines)}")
-        if self.size > MAX_GRID_POINTS:
-            raise SpaceError(f"grid: {self.size} points are more than {MAX_GRID_POINTS}")
+            raise SpaceError(f"grid: can't list values of continuous parameters: {quoted(lines)}")
+        if large := [name for name, p in self.parameters.items() if p.scale.count is None]:
+            raise SpaceError(f"grid: can't list values of large parameters: {quoted(large)}")
+        count = math.prod(p.scale.count or 1 for p in self._columns)
+        if count > MAX_GRID_POINTS:
+            raise SpaceError(f"grid: {count} points are more than {MAX_GRID_POINTS}")
         every = product([p.places() for p in self._columns])
-        return np.unique(self.canonical(every), axis=0) if self._conditional else every
+        every = np.unique(self.canonical(every), axis=0) if self.conditional else every
+        return every[self.keeps(every)] if self.where else every
 
     def neighbours(self, x: npt.ArrayLike) -> Array:
         """The points that differ from x by one move in one discrete column, of shape (k, dim).
@@ -261,19 +387,28 @@ class Space:
         around = np.tile(here, (len(moves), 1))
         for row, (j, u) in zip(around, moves, strict=True):
             row[j] = u
-        if not self._conditional:
-            return around
+        if not self.conditional:
+            return around[self.keeps(around)] if self.where else around
         around = self.settled(around)  # a move of an inactive column leads nowhere
-        return np.asarray(around[(around != here).any(axis=1)])
+        around = around[(around != here).any(axis=1)]
+        return np.asarray(around[self.keeps(around)])
 
     def to_json(self) -> dict[str, Any]:
-        """The space as JSON.  The parameters are a list, because their order matters."""
+        """The space as JSON.  The parameters are a list, because their order matters.
+
+        Of a limit that is a function, only its name is written.
+        """
         columns = zip(self.names, self._columns, strict=True)
-        return {"parameters": [{"name": name, **p.to_json()} for name, p in columns]}
+        written: dict[str, Any] = {
+            "parameters": [{"name": name, **p.to_json()} for name, p in columns]
+        }
+        if self.where:
+            written["where"] = [stored_limit(limit) for limit in self.where]
+        return written
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Space:
-        """The space that `to_json` wrote.
+        """The space that `to_json` wrote, if none of its limits is a function.
 
         Raises:
             SpaceError: the JSON describes no valid space.
@@ -284,29 +419,94 @@ class Space:
         pairs = [parameter_from_json(entry) for entry in entries]
         if len({name for name, _ in pairs}) < len(pairs):
             raise SpaceError(f"Space: names must be distinct, got {quoted(n for n, _ in pairs)}")
-        return cls(dict(pairs))
+        where = data.get("where", [])
+        if not isinstance(where, list):
+            raise SpaceError(f"where: need a list of limits, got {shown(where)}")
+        for limit in where:
+            if not isinstance(limit, str):
+                name = limit.get("function") if isinstance(limit, Mapping) else limit
+                raise SpaceError(
+                    f"where: {shown(name)} is no text: a limit that is a function can't be read"
+                    " from JSON, so give the space itself"
+                )
+        return cls(dict(pairs), where)
 
     def __repr__(self) -> str:
-        return f"Space({dict(self.parameters)!r})"
+        where = f", where={list(self.where)!r}" if self.where else ""
+        return f"Space({dict(self.parameters)!r}{where})"
 
     @cached_property
     def _named(self) -> dict[str, Parameter]:
         return dict(zip(self.names, self._columns, strict=True))
 
     @cached_property
-    def _conditional(self) -> bool:
+    def _rules(self) -> tuple[Rule, ...]:
+        return rules_of(self._columns)
+
+    @cached_property
+    def _parents(self) -> frozenset[int]:
+        """The columns that decide whether others are active."""
+        return frozenset(parent for _, parent, _ in self._rules)
+
+    @cached_property
+    def _own_activity(self) -> bool:
         """Whether the class of some parameter has its own `is_active`."""
-        return any(type(p).is_active is not Parameter.is_active for p in self._columns)
+        kinds = {type(p.plain) for p in self._columns}
+        return any(kind.is_active is not Parameter.is_active for kind in kinds)
 
     def _active(self, params: Mapping[str, object]) -> dict[str, Parameter]:
         """The parameters that exist, given these values."""
-        if not self._conditional:
+        if not self.conditional:
             return self._named
+        params = {**params, **self._dropped_values}
         active: dict[str, Parameter] = {}
         for name, parameter in self._named.items():
-            if parameter.is_active({n: params[n] for n in active if n in params}):
+            known = {n: params[n] for n in active if n in params}
+            if self._holds(parameter, known) and parameter.is_active(known):
                 active[name] = parameter
         return active
+
+    @cached_property
+    def _dropped_values(self) -> dict[str, Scalar]:
+        """The values of dropped parameters, which are not in `params`."""
+        each = {j: p.decode(0.5) for j, p in self._frozen.items() if p.is_dropped}
+        return {self.names[j]: value for j, value in each.items()}
+
+    def _holds(self, parameter: Parameter, params: Mapping[str, object]) -> bool:
+        """Whether the conditions of the parameter hold, given the values of those before it."""
+        if not isinstance(parameter, Conditional):
+            return True
+        for _, j, ranges in parameter.rules:
+            name, parent = self.names[j], self._columns[j]
+            if name not in params:
+                return False
+            u = parent.encode(parent.validate(params[name], name))
+            if not any(low <= u < high for low, high in ranges):
+                return False
+        return True
+
+    def _active_in(self, canonical: Array) -> NDArray[np.bool_]:
+        """For each coordinate of canonical points, whether its parameter is active."""
+        active = np.ones(canonical.shape, dtype=bool)
+        for column, on in activity(canonical, self._rules).items():
+            active[:, column] = on
+        if self._own_activity:
+            for row, on in zip(canonical.tolist(), active, strict=True):
+                params: dict[str, Scalar] = {}
+                for j, (name, parameter) in enumerate(self._named.items()):
+                    on[j] = self._holds(parameter, params) and parameter.is_active(params)
+                    if on[j]:
+                        params[name] = parameter.decode(row[j])
+        return active
+
+    def _branching(self, column: int) -> Array:
+        """The places of a parent: its choices, or one place in each range that matters."""
+        parent = self._columns[column]
+        if not parent.has_order:
+            return parent.places()
+        ends = {end for _, j, ranges in self._rules if j == column for r in ranges for end in r}
+        edges = np.unique([0.0, *(min(max(end, 0.0), 1.0) for end in ends), 1.0])
+        return np.unique(parent.scale.snap(0.5 * (edges[1:] + edges[:-1])))
 
     def _rows(self, x: npt.ArrayLike, name: str, ndim: int) -> Array:
         rows = _floats(x, name)
@@ -318,12 +518,17 @@ class Space:
         return rows
 
     def _map(self, rule: Callable[[Levels], Callable[[Array], Array]], rows: Array) -> Array:
+        """Round the points by the rule, and put inactive columns where they rest."""
+        mapped = self._rounded(rule, rows)
+        if self.conditional:
+            self._rest_inactive(mapped)
+        return mapped
+
+    def _rounded(self, rule: Callable[[Levels], Callable[[Array], Array]], rows: Array) -> Array:
         """Round all continuous columns at once, and each discrete column by the rule."""
         mapped = snap_to_cells(rows, self._cells)
         for j, scale in self._discrete:
             mapped[:, j] = rule(scale)(rows[:, j])
-        if self._conditional:
-            self._rest_inactive(mapped)
         return mapped
 
     def settled(self, points: Array) -> Array:
@@ -331,15 +536,27 @@ class Space:
 
         Only where some parameter may be inactive does this change anything, or cost anything.
         """
-        return self.canonical(points) if self._conditional else points
+        return self.canonical(points) if self.conditional else points
+
+    def active(self, points: Array) -> NDArray[np.bool_]:
+        """For each coordinate of canonical points, whether its parameter exists there."""
+        if not self.conditional:
+            return np.ones(points.shape, dtype=bool)
+        return self._active_in(points)
+
+    def resting(self, points: Array) -> Array:
+        """The points, with inactive columns where they rest.  Other columns are not rounded."""
+        if not self.conditional:
+            return points
+        return np.where(self._active_in(points), points, self._resting)
 
     def _rest_inactive(self, mapped: Array) -> None:
         """Set inactive columns to `inactive_at`, so that such points are equal."""
-        for row in mapped:
-            active = self.decode(row)
-            for j, (name, parameter) in enumerate(self._named.items()):
-                if name not in active:
-                    row[j] = parameter.inactive_at
+        np.copyto(mapped, self._resting, where=~self._active_in(mapped))
+
+    @cached_property
+    def _resting(self) -> Array:
+        return np.array([p.inactive_at for p in self._columns])
 
     @cached_property
     def _cells(self) -> Array:

@@ -236,7 +236,7 @@ def has_structure(space: Space) -> bool:
         >>> has_structure(rl.Space({"x": rl.Float(0.0, 1.0)}))
         False
     """
-    return any(isinstance(parameter, Structured) for parameter in space.columns)
+    return any(isinstance(parameter.plain, Structured) for parameter in space.columns)
 
 
 class Store:

@@ -23,7 +23,7 @@ def study_json(view: Snapshot) -> dict[str, Any]:
         "study": view.name,
         "seq": view.seq,
         "time": view.time.isoformat(),
-        "settings": optimizer.spec(),
+        "settings": optimizer.spec() | {"space": optimizer.space.to_json()},
         "budget": optimizer.budget,
         "asked": optimizer.asked,
         "remaining": optimizer.remaining,

@@ -50,8 +50,8 @@ class Reading(ABC):
 
     @property
     def space(self) -> Space:
-        """The search space."""
-        return self._state.optimizer.space
+        """The search space, after the last `change_space`."""
+        return self._look(lambda optimizer: optimizer.space)
 
     @property
     def direction(self) -> Direction:

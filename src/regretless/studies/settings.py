@@ -52,6 +52,8 @@ def differences(created: Created, optimizer: Optimizer, given: Mapping[str, Any]
         here["model"]["tail"] = there["model"]["tail"]
     out = []
     for key in (key for key in given if not alike(here.get(key), there.get(key))):
+        if key == "space" and alike(here[key], through_json(optimizer.space.to_json())):
+            continue  # the space as it is after its changes
         if key == "space":
             out += _space_differences(there[key], here[key])
         elif key == "baseline":
@@ -68,6 +70,11 @@ def _baseline_difference(optimizer: Optimizer, here: object, given: Mapping[str,
     there = through_json(optimizer.baseline)
     if "baseline" not in given or alike(here, there):
         return []
+    if optimizer.space is not optimizer._first_space and isinstance(here, dict) and there:
+        # The space has changed since, and the baseline with it: parameters came or went.
+        both = here.keys() & there.keys()
+        if both and all(alike(here[name], there[name]) for name in both):
+            return []
     return [f"baseline: {shown(there)} there, {shown(here)} here (see set_baseline)"]
 
 
@@ -97,4 +104,7 @@ def _space_differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> lis
             f"space: {name}: {k} {shown(old[name].get(k))} there, {shown(new[name].get(k))} here"
             for k in fields
         ]
+    limits = there.get("where", []), here.get("where", [])
+    if not alike(*limits):
+        out.append(f"space: where {shown(limits[0])} there, {shown(limits[1])} here")
     return out or [f"space: the order is {', '.join(old)} there, {', '.join(new)} here"]

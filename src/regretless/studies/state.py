@@ -17,6 +17,7 @@ from regretless.engine import (
     Archived,
     Asked,
     Baseline,
+    Changed,
     Created,
     Event,
     Extended,
@@ -30,7 +31,8 @@ from regretless.engine import (
     Told,
     read,
 )
-from regretless.errors import RegretlessError, StorageError, UnknownStudyError
+from regretless.errors import ConfigError, RegretlessError, StorageError, UnknownStudyError
+from regretless.space import Space
 from regretless.studies.settings import policy_of_ones_own
 
 if TYPE_CHECKING:  # the journal needs SQLAlchemy; `import regretless` must not
@@ -94,7 +96,7 @@ class State:
     last: StoredEvent
     asked_at: list[datetime] = field(default_factory=list)
     by_key: dict[str, int] = field(default_factory=dict)  # the trial of each ask
-    # Abandons, extensions and verdicts, by key.
+    # Abandons, extensions, verdicts and changes of the space, by key.
     changes: dict[str, Event] = field(default_factory=dict)
     observed: Counter[str] = field(default_factory=Counter)  # without a key, by their content
     since: list[datetime] = field(default_factory=list)  # when each trial became what it is
@@ -102,10 +104,13 @@ class State:
     broken: bool = False
 
     @classmethod
-    def of(cls, journal: Journal, name: str, policy: object = None) -> State:
+    def of(
+        cls, journal: Journal, name: str, policy: object = None, space: Space | None = None
+    ) -> State:
         """The state after all events of a study.
 
         `policy` is the instance, if the study was created with a policy class of the user's own.
+        `space` is the space that it was created with, if some of its limits are functions.
         """
         events = journal.read(name)
         if not events:
@@ -115,7 +120,7 @@ class State:
                 f"{journal.label}: there is no study {shown(name)} (studies: {there or 'none'});"
                 " to create it, give its space and budget"
             )
-        state = _begun(journal, events[0], policy)
+        state = _begun(journal, events[0], policy, space)
         for stored in events[1:]:
             state.fold(stored)
         return state
@@ -130,7 +135,8 @@ class State:
 
         `name` is the new name of the study, if it was renamed.
         """
-        state = State.of(self.journal, name or self.last.study, self.optimizer.policy)
+        own = self.optimizer.policy, self.optimizer._first_space
+        state = State.of(self.journal, name or self.last.study, *own)
         state.optimizer._records.hand_out_as(self.optimizer._records)
         return state
 
@@ -161,7 +167,7 @@ class State:
             self.asked_at.append(stored.time)
             self.since.append(stored.time)
         elif isinstance(
-            event, Abandoned | Extended | Baseline | Approved | Rejected | Reconsidered
+            event, Abandoned | Extended | Baseline | Approved | Rejected | Reconsidered | Changed
         ):
             self.changes[stored.key] = event
         elif isinstance(event, Observed) and not stored.key.startswith("observe "):
@@ -197,7 +203,7 @@ class State:
         return Snapshot(last.study, last.seq, last.time, optimizer, *times, self.archived)
 
 
-def _begun(journal: Journal, first: StoredEvent, policy: object) -> State:
+def _begun(journal: Journal, first: StoredEvent, policy: object, space: Space | None) -> State:
     """The state after the first event."""
     name = first.study
     if first.kind != "created":
@@ -209,7 +215,11 @@ def _begun(journal: Journal, first: StoredEvent, policy: object) -> State:
     assert isinstance(created, Created)
     own = policy_of_ones_own(name, created, policy)
     try:
-        optimizer = Optimizer.from_spec(created.settings, policy=own)
+        optimizer = Optimizer.from_spec(created.settings, policy=own, space=space)
+    except ConfigError as error:
+        if not str(error).startswith("space: "):
+            raise journal.corrupt(name, 1, str(error)) from error
+        raise ConfigError(f"study {shown(name)}: {error}") from None
     except RegretlessError as error:
         raise journal.corrupt(name, 1, str(error)) from error
     return State(journal, created, optimizer, first)

@@ -35,6 +35,7 @@ from regretless.engine import (
     Archived,
     Asked,
     Baseline,
+    Changed,
     Created,
     Direction,
     Event,
@@ -60,7 +61,7 @@ from regretless.model import Model
 from regretless.policies import Policy
 from regretless.results import Decision, Trial, number_of
 from regretless.safety import Guardrail, Measured, Mode, Step
-from regretless.space import Scalar, Space
+from regretless.space import Parameter, Scalar, Space
 from regretless.studies import forks
 from regretless.studies.naming import archiving_key
 from regretless.studies.reading import Reading
@@ -79,12 +80,13 @@ _VERDICTS = (Approved, Rejected, Reconsidered)
 _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
     # A proposal must not be near a point that was rejected meanwhile, and its fit must not have
     # seen a result that was retracted.
-    Asked: (Asked, Extended, Baseline, Rejected, Retracted, Unobserved, Archived),
+    Asked: (Asked, Extended, Baseline, Rejected, Retracted, Unobserved, Changed, Archived),
     Extended: (Asked, Extended),
-    Baseline: (Asked, Baseline),
+    Baseline: (Asked, Baseline, Changed),
     Abandoned: (Told, Abandoned, Retracted),
     Told: (),
-    Observed: (),
+    Observed: (Changed,),
+    Changed: (Changed, Baseline),  # the baseline is a point of the new space
     Approved: (*_VERDICTS, Archived),
     Rejected: _VERDICTS,
     Reconsidered: _VERDICTS,
@@ -221,7 +223,7 @@ class Study(Reading):
         if fresh is not None and not journal.last_seq(name):
             kind, version, body = write(Created(through_json(fresh.spec())))
             journal.append(name, kind, body, version=version, key="created", expected_seq=1)
-        state = State.of(journal, name, given.get("policy"))
+        state = State.of(journal, name, given.get("policy"), given.get("space"))
         if different := differences(state.created, state.optimizer, given):
             raise ConfigError(
                 f"{journal.label}: study {shown(name)} was created with other settings: "
@@ -517,6 +519,25 @@ class Study(Reading):
             self._state = self._state.rebuilt(new)
             self.name = new
 
+    def change_space(
+        self,
+        *,
+        add: Mapping[str, tuple[Parameter, Scalar]] | None = None,
+        freeze: Mapping[str, Scalar] | None = None,
+        widen: Mapping[str, Parameter] | None = None,
+        drop: Mapping[str, Scalar] | None = None,
+        key: str | None = None,
+    ) -> None:
+        """Change the space while the study goes on; see `Optimizer.change_space`.
+
+        A call that is repeated with the same `key` has no effect.
+        """
+        name = self._key("change", key)
+        with self._lock:
+            if name is not None and isinstance(self._refreshed().changes.get(name), Changed):
+                return
+            self._record(lambda records: records.changing(add, freeze, widen, drop), name)
+
     def __iter__(self) -> Iterator[Trial]:
         """Ask for trials until the budget is spent.  Other processes may ask at the same time."""
         check_automatic(self._state.optimizer.safety.mode)
@@ -722,7 +743,7 @@ def _key_of(event: Event, state: State) -> str | None:
         return archiving_key(state.archivings + 1)
     if isinstance(event, Unobserved):
         return f"unobserved {event.index}"
-    if isinstance(event, Created | Asked | Observed | Extended | Baseline | OfStudy):
+    if isinstance(event, Created | Asked | Observed | Extended | Baseline | Changed | OfStudy):
         return None
     verb = "verdict" if isinstance(event, Approved | Rejected) else type(event).__name__.lower()
     corrections = len(state.optimizer._records.trials[event.number].corrections)

@@ -1,0 +1,1 @@
+"""Spaces with structure: parameters that are not always there, and limits among parameters."""

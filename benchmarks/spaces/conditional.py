@@ -1,0 +1,146 @@
+"""Conditional problems: our default, the same on the flattened space, and Optuna's samplers.
+
+    python -m benchmarks.spaces.conditional --instances 20      # runs what is missing
+
+Every run is a line of docs/results/spaces/conditional.jsonl, and is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+from benchmarks.spaces.problems import FAMILIES, Params, Problem, flattened, problem
+
+import regretless as rl
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "results" / "spaces"
+RECORDS = FOLDER / "conditional.jsonl"
+
+Trials = Iterator[tuple[Params, Callable[[float], None]]]
+
+
+def ours(problem: Problem, seed: int, **settings: Any) -> Trials:
+    optimizer = rl.Optimizer(problem.space, problem.budget, seed=seed, **settings)
+    for trial in optimizer:
+        yield trial.params, lambda y, t=trial: optimizer.tell(t, y)
+
+
+def flat(problem: Problem, seed: int) -> Trials:
+    optimizer = rl.Optimizer(flattened(problem.space), problem.budget, seed=seed)
+    for trial in optimizer:
+        x = optimizer.space.encode(trial.params)
+        yield problem.space.decode(x), lambda y, t=trial: optimizer.tell(t, y)
+
+
+def chance(problem: Problem, seed: int) -> Trials:
+    return ours(problem, seed, policy="random")
+
+
+def _optuna(problem: Problem, sampler: Any) -> Trials:
+    """Define by run, as an Optuna user would write it."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    space = problem.space
+    for _ in range(problem.budget):
+        trial = study.ask()
+        params: Params = {}
+        for name, parameter in space.parameters.items():
+            if name in space._active(params):
+                params[name] = _suggested(trial, name, parameter.plain)
+        yield space.validate(params), lambda y, t=trial: study.tell(t, y)
+
+
+def _suggested(trial: Any, name: str, parameter: Any) -> Any:
+    if isinstance(parameter, rl.Categorical):
+        return trial.suggest_categorical(name, list(parameter.choices))
+    if isinstance(parameter, rl.Int):
+        return trial.suggest_int(name, parameter.low, parameter.high, log=parameter.log)
+    return trial.suggest_float(name, parameter.low, parameter.high, log=parameter.log)
+
+
+def tpe(problem: Problem, seed: int) -> Trials:
+    import warnings
+
+    from optuna.samplers import TPESampler
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sampler = TPESampler(seed=seed, group=True, multivariate=True)
+    return _optuna(problem, sampler)
+
+
+def gp(problem: Problem, seed: int) -> Trials:
+    from optuna.samplers import GPSampler
+
+    return _optuna(problem, GPSampler(seed=seed))
+
+
+TOOLS: dict[str, Callable[[Problem, int], Trials]] = {
+    "regretless": ours,
+    "regretless, flattened": flat,
+    "optuna TPE": tpe,
+    "optuna GP": gp,
+    "random": chance,
+}
+
+
+def run(family: str, seed: int, tool: str) -> dict[str, Any]:
+    """One run: the regret of each step, in spreads of f, and the CPU time of the tool."""
+    this = problem(family, seed)
+    noise = np.random.default_rng([seed, 99])
+    regrets = []
+    trials = TOOLS[tool](this, seed)
+    began = process_time()
+    for params, tell in trials:
+        regrets.append(this.regret(params))
+        tell(this.f(params) + this.noise * this.spread * noise.standard_normal())
+    return {
+        "family": family,
+        "seed": seed,
+        "tool": tool,
+        "budget": this.budget,
+        "noise": this.noise,
+        "regret": float(np.mean(regrets)),
+        "last": float(np.mean(regrets[-10:])),
+        "cpu": (process_time() - began) / this.budget,
+        "steps": [round(r, 4) for r in regrets],
+    }
+
+
+def records(path: Path = RECORDS) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def complete(instances: int, tools: list[str]) -> None:
+    """Run what is missing, and append a line for each run."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    done = {(r["family"], r["seed"], r["tool"]) for r in records()}
+    for seed in range(instances):
+        for tool in tools:
+            for family in FAMILIES:
+                if (family, seed, tool) not in done:
+                    line = json.dumps(run(family, seed, tool))
+                    with RECORDS.open("a") as file:
+                        file.write(line + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--instances", type=int, default=20)
+    parser.add_argument("--tools", nargs="*", default=list(TOOLS), choices=list(TOOLS))
+    args = parser.parse_args()
+    complete(args.instances, args.tools)
+
+
+if __name__ == "__main__":
+    main()

@@ -8,6 +8,7 @@ from regretless.design.points import (
     grid,
     grid_levels,
     latin_hypercube,
+    mirrored,
     sobol,
 )
 
@@ -22,5 +23,6 @@ __all__ = [
     "grid",
     "grid_levels",
     "latin_hypercube",
+    "mirrored",
     "sobol",
 ]

@@ -405,8 +405,7 @@ def test_ids_ends_at_the_best_mean() -> None:
 def test_directed_ids_learns_of_the_point_hoped_for(version: int, caution: float) -> None:
     """The information is log det of f there before and after the look, by dense algebra."""
     here = replace(context(remaining=40, defaults=defaults_of(version)), choices=True)
-    # With choices, version 1 is directed and looks ahead over all that remains by default.
-    policy = rl.IDS() if version == 1 else rl.IDS(payback=1.0, directed=True)
+    policy = rl.IDS()  # with choices, it is directed and looks ahead over all that remains
     x, (point, top) = np.random.default_rng(1).random((50, 2)), here.highest(0.0)
     mu, sigma = here.posterior.predict(x)
     s, b = here.posterior.omega * sigma, -gate(40)
@@ -423,15 +422,6 @@ def test_directed_ids_learns_of_the_point_hoped_for(version: int, caution: float
     rows, _ = policy.score(here).at_rows(slice(here.rows))
     np.testing.assert_allclose(rows, policy.score(here)(here.posterior.data.x)[0], rtol=1e-6)
     assert not np.allclose(value, replace(policy, directed=False).score(here)(x)[0])
-
-
-def test_ids_of_version_3_is_not_directed_also_with_choices() -> None:
-    numbers = context(remaining=40, defaults=defaults_of(3))
-    choices = replace(numbers, choices=True)
-    x = np.random.default_rng(1).random((50, 2))
-    value, _ = rl.IDS().score(choices)(x)
-    np.testing.assert_array_equal(value, rl.IDS(directed=False).score(choices)(x)[0])
-    np.testing.assert_array_equal(value, rl.IDS().score(numbers)(x)[0])
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -465,15 +455,12 @@ def test_a_gain_has_to_pay_within_the_payback() -> None:
     assert rl.EIC(gate=False).threshold(here) is None
 
 
-@pytest.mark.parametrize(("version", "with_choices"), [(1, 41.0), (2, 41.0), (3, 13.0)])
-def test_where_there_are_choices_a_gain_may_pay_over_all_that_remains(
-    version: int, with_choices: float
-) -> None:
-    """In versions 1 and 2; in version 3, choices are no exception."""
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_where_there_are_choices_a_gain_may_pay_over_all_that_remains(version: int) -> None:
     numbers = context(remaining=41, defaults=defaults_of(version))
     choices = replace(numbers, choices=True)
     assert rl.IDS().horizon(numbers) == 13.0
-    assert rl.IDS().horizon(choices) == with_choices
+    assert rl.IDS().horizon(choices) == 41.0
     assert rl.IDS(0.25).horizon(numbers) == rl.IDS(0.25).horizon(choices) == 11.0
 
 
@@ -488,7 +475,7 @@ def test_an_order_is_no_choice(kind: type[rl.Categorical | rl.Ordinal], version:
     assert trial.decision is not None
     assert trial.decision.reason != "design"
     left = 30 - 8
-    all_of_it = kind is rl.Categorical and version < 3
+    all_of_it = kind is rl.Categorical
     assert trial.decision.horizon == (left if all_of_it else 1 + 0.3 * (left - 1))
 
 

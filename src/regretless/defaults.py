@@ -298,9 +298,7 @@ CANDIDATES = {
         fit=FitRules(known_noise=True),
         # Most of the first results are at points that were chosen to be good.
         tail=TailRules(far=5.0, first_results=8, lower_half=True),
-        ids=IDSRules(
-            payback_with_choices=0.3, directed_with_choices=False, caution=0.0, inside=2.0
-        ),
+        ids=IDSRules(caution=0.0, inside=2.0),
     ),
 }
 

@@ -384,6 +384,9 @@ def test_a_column_without_order_has_no_border() -> None:
         assert isinstance(score, PosteriorScore)
         assert score.place is not None
         assert np.allclose(score.place(x)[0], 0.0) == same
+    far = rl.IDS().score(first).place(np.array([[0.5, 1e9]]))  # type: ignore[attr-defined]
+    assert far[0].tolist() == [0.0]  # the values of such a column may be anything
+    assert far[1].tolist() == [[0.0, 0.0]]
     rules = here.defaults.ids._replace(inside=0.0)
     none = replace(here, defaults=here.defaults._replace(ids=rules))
     off = rl.IDS().score(none)

@@ -125,11 +125,13 @@ def _insideness(inputs: PolicyInput) -> Callable[[Array], tuple[Array, Array]]:
 
     rules, dim = inputs.defaults.ids, inputs.dim
     ordered = np.array(inputs.ordered or (True,) * dim)
-    rate = sqrt(2.0) / np.clip(inputs.posterior.scales(dim), *_SCALES)
+    scales = np.where(ordered, inputs.posterior.scales(dim), 1.0)
+    rate = sqrt(2.0) / np.clip(scales, *_SCALES)
     power = min(1.0, rules.inside / dim) * ordered
     middle = 2.0 * ndtr(0.5 * rate) - 1.0
 
     def place(x: Array) -> tuple[Array, Array]:
+        x = np.where(ordered, x, 0.5)  # a column without order has no border
         above, below = rate * (1.0 - x), rate * x
         share = ndtr(above) - ndtr(-below)
         slope = rate * (np.exp(-0.5 * below**2) - np.exp(-0.5 * above**2)) / (_SQRT_2PI * share)

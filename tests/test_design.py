@@ -18,6 +18,7 @@ from regretless.design import (
     grid,
     grid_levels,
     latin_hypercube,
+    mirrored,
     sobol,
 )
 from regretless.horizon import Horizon
@@ -267,44 +268,78 @@ def test_how_many_points_a_run_of_version_1_starts_with(
 ) -> None:
     start = Start(cube(dim), Horizon(budget), design, n0, 0, defaults_of(1).start)
     assert (start.size, start.longest, len(start.points)) == (size, longest, longest)
-    assert not start.middle_only
+    assert not start.from_middle
 
 
 @pytest.mark.parametrize(
-    ("dim", "budget", "longest"),
+    ("dim", "budget", "size", "longest"),
     [
-        (1, 100, 4),  # 2 d + 2 while nothing is told ...
-        (2, 100, 6),
-        (2, 15, 3),  # ... at most a quarter of the budget
-        (3, 100, 8),
-        (7, 100, 16),
-        (7, 40, 10),
-        (7, 20, 5),
-        (7, 2, 1),
+        (1, 100, 3, 4),  # 2 d + 2 while nothing is told ...
+        (3, 100, 3, 8),
+        (7, 100, 3, 16),
+        (7, 40, 3, 10),  # ... at most a quarter of the budget
+        (7, 20, 3, 5),
+        (2, 15, 3, 3),  # too few for a grid
+        (7, 8, 2, 2),
+        (7, 2, 1, 1),
     ],
 )
-def test_a_run_of_version_2_starts_in_the_middle(dim: int, budget: int, longest: int) -> None:
+def test_a_run_of_version_3_starts_with_the_middle_and_a_mirrored_pair(
+    dim: int, budget: int, size: int, longest: int
+) -> None:
     space = cube(dim)
     start = Start(space, Horizon(budget), "auto", None, 5, defaults_of(3).start)
-    assert start.middle_only
-    assert (start.size, start.longest) == (1, longest)
+    assert start.from_middle
+    assert (start.size, start.longest) == (size, longest)
     assert start.points[0].tolist() == [0.5] * dim
-    assert start.points[0].tobytes() == space.canonical(start.points[:1]).tobytes()
-    assert np.array_equal(start.points[1:], sobol(space, longest, 5))
+    assert np.array_equal(start.points, space.canonical(start.points))
+    assert np.array_equal(start.points[:size], mirrored(space, size, 5))
+    assert np.allclose(np.abs(start.points[1:size] - 0.5), 0.3)
+    if size == 3:
+        assert np.allclose(start.points[1] + start.points[2], 1.0)
+    assert np.array_equal(start.points[size:], sobol(space, longest, 5))
 
 
-def test_the_middle_of_a_space_of_version_2_is_a_point_of_it() -> None:
+@pytest.mark.parametrize("budget", [16, 100, 216])
+def test_two_numbers_start_with_the_same_grid_in_version_3(budget: int) -> None:
+    old, new = (
+        Start(cube(2), Horizon(budget), "auto", None, 5, defaults_of(version).start)
+        for version in (1, 3)
+    )
+    assert not new.from_middle
+    assert np.array_equal(old.points, new.points)
+    assert old.size == new.size > 3
+
+
+def test_mirrored_pairs_take_all_diagonals() -> None:
+    points = mirrored(cube(2), 99, seed=3)
+    assert sorted(points.round(6).tolist()) == [
+        [0.2, 0.2],
+        [0.2, 0.8],
+        [0.5, 0.5],
+        [0.8, 0.2],
+        [0.8, 0.8],
+    ]
+    seen = {mirrored(cube(3), 3, seed=seed).tobytes() for seed in range(20)}
+    assert len(seen) > 3  # seeds take different diagonals
+    few = Space({"n": Int(1, 2), "on": Ordinal([1, 2, 3])})
+    points = mirrored(few, 9)
+    assert len({tuple(x) for x in points.tolist()}) == len(points) <= 5
+    assert np.array_equal(points, few.canonical(points))
+
+
+def test_the_middle_of_a_space_of_version_3_is_a_point_of_it() -> None:
     space = Space({"rate": Float(1e-3, 10.0, log=True), "n": Int(1, 9), "size": Ordinal([1, 3, 9])})
     start = Start(space, Horizon(100), "auto", None, 0, defaults_of(3).start)
     assert space.decode(start.points[0]) == {"rate": 0.1, "n": 5, "size": 3}
     fixed = Space({"x": Float(0.0, 1.0), "only": Categorical(["this"])})
     start = Start(fixed, Horizon(100), "auto", None, 0, defaults_of(3).start)
-    assert start.size == 1
+    assert start.size == 3
     assert fixed.decode(start.points[0]) == {"x": 0.5, "only": "this"}
 
 
 @pytest.mark.parametrize(("budget", "size", "longest"), [(100, 3, 8), (32, 3, 8), (8, 2, 2)])
-def test_a_run_of_version_2_starts_with_each_choice_once(
+def test_a_run_of_version_3_starts_with_each_choice_once(
     budget: int, size: int, longest: int
 ) -> None:
     space = Space(
@@ -316,7 +351,7 @@ def test_a_run_of_version_2_starts_with_each_choice_once(
         }
     )
     start = Start(space, Horizon(budget), "auto", None, 4, defaults_of(3).start)
-    assert start.middle_only
+    assert start.from_middle
     assert (start.size, start.longest) == (size, longest)
     assert np.array_equal(start.points, choices_first(space, longest, 4))
     first = [space.decode(x) for x in start.points[:size]]
@@ -345,15 +380,15 @@ def test_a_start_that_was_asked_for_is_the_same_in_each_version(
         Start(cube(dim), Horizon(budget), design, n0, 3, defaults_of(version).start)
         for version in (1, 2)
     )
-    assert not second.middle_only
+    assert not second.from_middle
     assert (second.size, second.longest) == (first.size, first.longest)
     assert np.array_equal(second.points, first.points)
 
 
-def test_a_list_of_points_is_a_start_of_version_2_too() -> None:
+def test_a_list_of_points_is_a_start_of_version_3_too() -> None:
     points: list[dict[str, Scalar]] = [{"x0": 0.1, "x1": 0.9}, {"x0": 0.2, "x1": 0.3}]
     start = Start(cube(2), Horizon(9), points, None, 0, defaults_of(3).start)
-    assert not start.middle_only
+    assert not start.from_middle
     assert (start.size, start.longest) == (2, 2)
     assert np.allclose(start.points, [[0.1, 0.9], [0.2, 0.3]], rtol=0, atol=1e-14)
 
@@ -366,27 +401,32 @@ def reasons(optimizer: Optimizer, count: int) -> list[str]:
     return [trial.decision.reason for trial in optimizer.ask(count)]
 
 
-def test_version_2_goes_on_with_the_design_while_nothing_is_told() -> None:
+def test_version_3_goes_on_with_the_design_while_nothing_is_told() -> None:
     optimizer = Optimizer(cube(3), 100, seed=1, defaults=3)
     planned = Start(cube(3), Horizon(100), "auto", None, 1, defaults_of(3).start).points
     trials = optimizer.ask(8)
     assert [trial.decision.reason for trial in trials] == ["design"] * 8
     asked = np.array([optimizer.space.encode(trial.params) for trial in trials])
-    assert np.array_equal(asked, planned[:8])  # the middle, and 7 Sobol points
+    assert np.array_equal(asked, planned[:8])  # the middle, a pair, and 5 Sobol points
     assert reasons(optimizer, 2) == ["design"] * 2  # there is still nothing to decide by
     optimizer.tell(trials[0], 1.0)
     assert "design" not in reasons(optimizer, 2)
 
 
-def test_version_2_leaves_the_design_with_the_first_result() -> None:
-    for told in range(1, 8):
+def test_version_3_leaves_the_design_when_the_pair_and_a_result_are_there() -> None:
+    for told in range(1, 3):
+        optimizer = Optimizer(cube(3), 100, seed=1, defaults=3)
+        optimizer.tell(optimizer.ask(told)[0], 1.0)
+        assert reasons(optimizer, 3 - told) == ["design"] * (3 - told)
+        assert "design" not in reasons(optimizer, 1)
+    for told in range(3, 8):
         optimizer = Optimizer(cube(3), 100, seed=1, defaults=3)
         trials = optimizer.ask(told)
         optimizer.tell(trials[-1], 1.0)
         assert "design" not in reasons(optimizer, 1)
 
 
-def test_version_2_tries_each_choice_before_it_decides() -> None:
+def test_version_3_tries_each_choice_before_it_decides() -> None:
     space = Space({"x": Float(0.0, 1.0), "kind": Categorical(["u", "v", "w"])})
     optimizer = Optimizer(space, 100, seed=1, defaults=3)
     for value in (0.3, 0.7, 0.5):
@@ -397,9 +437,10 @@ def test_version_2_tries_each_choice_before_it_decides() -> None:
     assert optimizer.ask().decision.reason != "design"
 
 
-def test_prior_data_are_a_start_of_version_2() -> None:
+def test_prior_data_are_a_start_of_version_3() -> None:
     optimizer = Optimizer(cube(3), 100, seed=1, defaults=3)
-    optimizer.observe({"x0": 0.1, "x1": 0.2, "x2": 0.3}, 1.0)
+    for x in (0.1, 0.2, 0.3):
+        optimizer.observe({"x0": x, "x1": 0.2, "x2": 0.3}, x)
     assert optimizer.ask().decision.reason != "design"
     space = Space({"x": Float(0.0, 1.0), "kind": Categorical(["u", "v", "w"])})
     optimizer = Optimizer(space, 100, seed=1, defaults=3)
@@ -412,7 +453,7 @@ def test_prior_data_are_a_start_of_version_2() -> None:
     assert optimizer.ask().decision.reason != "design"
 
 
-def test_a_number_of_points_holds_in_version_2() -> None:
+def test_a_number_of_points_holds_in_version_3() -> None:
     optimizer = Optimizer(cube(3), 100, seed=1, n0=4, defaults=3)
     found = []
     for value in (0.1, 0.4, 0.2, 0.3, 0.5):

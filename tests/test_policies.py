@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import regretless as rl
+from regretless._internal.arrays import Array
 from regretless.defaults import NEWEST, Defaults, defaults_of
 from regretless.horizon import Horizon
 from regretless.improvement import gate, h
@@ -330,8 +331,67 @@ def test_ids_weighs_what_is_feared_against_what_is_learnt(version: int, caution:
     resolution = max(here.posterior.noise_sd**2, 0.1 * here.posterior.omega**2)
     ratio = (9.0 - (mu - caution * b * s)) ** 2 / np.log1p(s**2 / resolution)
     value, slack = rl.IDS().score(here)(x)
-    np.testing.assert_allclose(value, -np.log(ratio), rtol=1e-10)
+    inside = inside_share(here, x) if version == 3 else 0.0
+    np.testing.assert_allclose(value, inside - np.log(ratio), rtol=1e-7)
     np.testing.assert_array_equal(slack >= 0, (mu - incumbent_value(here, "mean")) / s >= t)
+
+
+def inside_share(here: PolicyInput, x: Array) -> Array:
+    """log of what a look at x tells within the square, over what one in the middle tells.
+
+    Squared correlations exp(-|x - z|^2 / h^2) are added up over a fine grid of z.
+    """
+    h = here.posterior.scales(2)
+    z = (np.arange(4000) + 0.5) / 4000
+    told = np.ones(len(x))
+    for column in range(2):
+        near = np.exp(-(((x[:, column, None] - z) / h[column]) ** 2)).mean(axis=1)
+        told *= near / np.exp(-(((0.5 - z) / h[column]) ** 2)).mean()
+    return np.log(told)
+
+
+def test_a_look_near_a_border_tells_ids_less() -> None:
+    here = context(remaining=40, defaults=defaults_of(3))
+    x = np.random.default_rng(1).random((20, 2))
+    score = rl.IDS().score(here)
+    assert isinstance(score, PosteriorScore)
+    plain = replace(score, place=None)
+    # at any points, at the data, and at candidates
+    np.testing.assert_allclose(score(x)[0] - plain(x)[0], inside_share(here, x), atol=1e-6)
+    rows = slice(here.rows)
+    gap = score.at_rows(rows)[0] - plain.at_rows(rows)[0]
+    np.testing.assert_allclose(gap, inside_share(here, here.posterior.points), atol=1e-6)
+    both = Candidates(here.posterior, x)
+    np.testing.assert_array_equal(score.over(both)[0][here.rows :], score(x)[0])
+    # its gradient
+    step = 1e-6
+    value, slope = score.ascend(x, 1e-3)
+    for column in range(2):
+        move = step * np.eye(2)[column]
+        high, low = (score.ascend(x + sign * move, 1e-3)[0] for sign in (1, -1))
+        np.testing.assert_allclose(
+            slope[:, column], (high - low) / (2 * step), rtol=1e-4, atol=1e-4
+        )
+    assert np.isfinite(value).all()
+
+
+def test_a_column_without_order_has_no_border() -> None:
+    here = context(remaining=40, defaults=defaults_of(3))
+    first = replace(here, ordered=(True, False))
+    x = np.array([[0.5, 0.0], [0.5, 0.5], [0.5, 1.0]])
+    for inputs, same in ((here, False), (first, True)):
+        score = rl.IDS().score(inputs)
+        assert isinstance(score, PosteriorScore)
+        assert score.place is not None
+        assert np.allclose(score.place(x)[0], 0.0) == same
+    far = rl.IDS().score(first).place(np.array([[0.5, 1e9]]))  # type: ignore[attr-defined]
+    assert far[0].tolist() == [0.0]  # the values of such a column may be anything
+    assert far[1].tolist() == [[0.0, 0.0]]
+    rules = here.defaults.ids._replace(inside=0.0)
+    none = replace(here, defaults=here.defaults._replace(ids=rules))
+    off = rl.IDS().score(none)
+    assert isinstance(off, PosteriorScore)
+    assert off.place is None
 
 
 def test_ids_ends_at_the_best_mean() -> None:
@@ -348,8 +408,7 @@ def test_ids_ends_at_the_best_mean() -> None:
 def test_directed_ids_learns_of_the_point_hoped_for(version: int, caution: float) -> None:
     """The information is log det of f there before and after the look, by dense algebra."""
     here = replace(context(remaining=40, defaults=defaults_of(version)), choices=True)
-    # With choices, version 1 is directed and looks ahead over all that remains by default.
-    policy = rl.IDS() if version == 1 else rl.IDS(payback=1.0, directed=True)
+    policy = rl.IDS()  # with choices, it is directed and looks ahead over all that remains
     x, (point, top) = np.random.default_rng(1).random((50, 2)), here.highest(0.0)
     mu, sigma = here.posterior.predict(x)
     s, b = here.posterior.omega * sigma, -gate(40)
@@ -361,19 +420,11 @@ def test_directed_ids_learns_of_the_point_hoped_for(version: int, caution: float
         learnt.append(np.log(joint[1, 1] / after))
     value, _ = policy.score(here)(x)
     feared = top - mu + caution * b * s
-    np.testing.assert_allclose(value, np.log(learnt) - 2 * np.log(feared), rtol=1e-7)
+    inside = inside_share(here, x) if version == 3 else 0.0
+    np.testing.assert_allclose(value, inside + np.log(learnt) - 2 * np.log(feared), rtol=1e-6)
     rows, _ = policy.score(here).at_rows(slice(here.rows))
     np.testing.assert_allclose(rows, policy.score(here)(here.posterior.data.x)[0], rtol=1e-6)
     assert not np.allclose(value, replace(policy, directed=False).score(here)(x)[0])
-
-
-def test_ids_of_version_2_is_not_directed_also_with_choices() -> None:
-    numbers = context(remaining=40, defaults=defaults_of(3))
-    choices = replace(numbers, choices=True)
-    x = np.random.default_rng(1).random((50, 2))
-    value, _ = rl.IDS().score(choices)(x)
-    np.testing.assert_array_equal(value, rl.IDS(directed=False).score(choices)(x)[0])
-    np.testing.assert_array_equal(value, rl.IDS().score(numbers)(x)[0])
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -407,15 +458,12 @@ def test_a_gain_has_to_pay_within_the_payback() -> None:
     assert rl.EIC(gate=False).threshold(here) is None
 
 
-@pytest.mark.parametrize(("version", "with_choices"), [(1, 41.0), (2, 41.0), (3, 13.0)])
-def test_where_there_are_choices_a_gain_may_pay_over_all_that_remains(
-    version: int, with_choices: float
-) -> None:
-    """In versions 1 and 2; in version 3, choices are no exception."""
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_where_there_are_choices_a_gain_may_pay_over_all_that_remains(version: int) -> None:
     numbers = context(remaining=41, defaults=defaults_of(version))
     choices = replace(numbers, choices=True)
     assert rl.IDS().horizon(numbers) == 13.0
-    assert rl.IDS().horizon(choices) == with_choices
+    assert rl.IDS().horizon(choices) == 41.0
     assert rl.IDS(0.25).horizon(numbers) == rl.IDS(0.25).horizon(choices) == 11.0
 
 
@@ -430,7 +478,7 @@ def test_an_order_is_no_choice(kind: type[rl.Categorical | rl.Ordinal], version:
     assert trial.decision is not None
     assert trial.decision.reason != "design"
     left = 30 - 8
-    all_of_it = kind is rl.Categorical and version < 3
+    all_of_it = kind is rl.Categorical
     assert trial.decision.horizon == (left if all_of_it else 1 + 0.3 * (left - 1))
 
 

@@ -72,11 +72,13 @@ class StartRules(NamedTuple):
     beyond_dim: int = 2  # the design has d + 2 points; measured: "A thrifty start"
     longest: tuple[int, int] = (2, 2)  # (a, b): a d + b points if the noise is large; measured
     budget_share: int = 4  # the design takes at most 1/4 of the budget
-    grid_dims: int = 2  # for d <= 2 numbers: a grid of about sqrt(budget) points; measured
+    grid_dims: tuple[int, ...] = (1, 2)  # so many numbers: a grid of sqrt(budget) points; measured
     structured_points: int = 8  # at least so many if there are structured parameters; measured
     choices_first: bool = True  # begin with each choice once, other columns at 1/2; measured
     blind_noise: float = 0.25  # the noise is large if the fitted noise ratio lam^2 reaches this
-    middle_only: bool = False  # one point in the middle; then the policy decides; measured
+    # The middle and so many pairs that mirror each other in it, or with choices each choice once in
+    # the middle of the others; then the policy decides.  None: Sobol points; measured.
+    pairs: int | None = None
 
 
 class PriorRules(NamedTuple):
@@ -180,6 +182,9 @@ class IDSRules(NamedTuple):
     caution_with_structure: float = 0.0
     resolution: float = 0.1  # the noise variance counts as at least this share of the signal's
     caution: float = 1.0  # regret is measured from mu - caution b s, see `IDS`
+    inside: float = (
+        0.0  # how much less a look near a border tells, see `ids._insideness`; 0: no less
+    )
 
 
 class SearchRules(NamedTuple):
@@ -288,13 +293,13 @@ NEWEST = VERSIONS[max(VERSIONS)]
 CANDIDATES = {
     3: Defaults(
         version=3,
-        start=StartRules(middle_only=True, blind_noise=inf),
+        start=StartRules(pairs=1, grid_dims=(2,), blind_noise=inf),
         # A noise sd of 0.3 signal sds, within a factor of about 2.4: honest intervals need it.
         model=ModelRules(method="ensemble", noise_prior=(log(0.08), 1.75)),
         fit=FitRules(known_noise=True),
         # Most of the first results are at points that were chosen to be good.
         tail=TailRules(far=5.0, first_results=8, lower_half=True),
-        ids=IDSRules(payback_with_choices=0.3, directed_with_choices=False, caution=0.0),
+        ids=IDSRules(caution=0.0, inside=2.0),
     ),
 }
 

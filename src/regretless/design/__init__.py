@@ -10,6 +10,7 @@ from regretless.design.points import (
     grid,
     grid_levels,
     latin_hypercube,
+    mirrored,
     sobol,
 )
 
@@ -26,5 +27,6 @@ __all__ = [
     "grid",
     "grid_levels",
     "latin_hypercube",
+    "mirrored",
     "sobol",
 ]

@@ -27,7 +27,7 @@ class Start:
     """The initial design of a run.
 
     It has `size` points.  A run with large noise goes on to `longest` points (see
-    `StartRules.blind_noise`), and so does one without any result (see `middle_only`).  A finite
+    `StartRules.blind_noise`), and so does one without any result (see `from_middle`).  A finite
     space may have fewer points than that.
 
     The points are computed when they are first needed, because Sobol points need scipy.stats, which
@@ -65,12 +65,13 @@ class Start:
         return not isinstance(self.design, str)
 
     @property
-    def middle_only(self) -> bool:
-        """Whether the middle of the space is enough to begin with: each choice once, if there are.
+    def from_middle(self) -> bool:
+        """Whether the run begins in the middle: with each choice once, or with mirrored pairs.
 
         While no result is known, as with several workers, the run goes on to `longest` points.
         """
-        return self.design == "auto" and self.n0 is None and self.rules.middle_only
+        wanted = self.n0 is None and self.rules.pairs is not None
+        return wanted and self._adapts and not has_structure(self.space)
 
     @property
     def is_own_grid(self) -> bool:
@@ -80,12 +81,13 @@ class Start:
     @cached_property
     def size(self) -> int:
         """The number of points, unless the run has to go on to `longest`."""
-        if self.middle_only and self.space.conditional:
+        if self.from_middle and self.space.conditional:
             return min(self.longest, self._branches)
-        if self.middle_only:
+        if self.from_middle:
             choices = (p for p in self.space.columns if not p.has_order)
             most = max((p.scale.count or 1 for p in choices), default=1)
-            return min(self.longest, most)
+            pairs = 0 if self.space.has_choices else self.rules.pairs or 0
+            return min(self.longest, max(most, 1 + 2 * pairs))
         if self._adapts and self.n0 is None:
             few = self._free + self.rules.beyond_dim
             if self.space.conditional:  # the points in the middle of each branch say more
@@ -125,10 +127,11 @@ class Start:
             return np.array(listed).reshape(len(listed), space.dim)
         if self._adapts and space.conditional:
             return designs.branches_first(space, self.longest, self.seed)
-        if self.middle_only and not space.has_choices:
-            middle = space.repaired(space.canonical(np.full((1, space.dim), 0.5)))
+        if self.from_middle and not space.has_choices:
+            first = space.repaired(designs.mirrored(space, self.size, self.seed))
             others = designs.sobol(space, self.longest, self.seed)
-            return np.vstack([middle, others[(others != middle).any(axis=1)]])
+            new = (others[:, None, :] != first).any(axis=2).all(axis=1)
+            return np.vstack([first, others[new]])
         if self.design == "lhs":
             return designs.latin_hypercube(space, self.longest, self.seed)
         if self._adapts and space.has_choices and self.rules.choices_first:
@@ -175,18 +178,18 @@ class Start:
 
     @cached_property
     def _adapts(self) -> bool:
-        """Whether the design is "auto" and takes Sobol points.
+        """Whether the design is "auto" and takes no grid.
 
-        With one or two numeric parameters and enough budget, "auto" takes a grid instead, because
-        it covers the space more evenly.
+        With few numeric parameters (see `StartRules.grid_dims`) and enough budget, "auto" takes a
+        grid, because it covers the space more evenly.
         """
         space = self.space
         if self.design != "auto":
             return False
-        if self.middle_only or space.conditional or space.where:
+        if space.conditional or space.where:
             return True
-        unordered = space.has_choices or has_structure(space)
-        if self.n0 is not None or self._free > self.rules.grid_dims or unordered:
+        chosen = space.has_choices or has_structure(space)
+        if self.n0 is not None or self._free not in self.rules.grid_dims or chosen:
             return True
         count = math.prod(self._levels)
         return not 1 < count <= self.horizon.budget // self.rules.budget_share

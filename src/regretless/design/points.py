@@ -21,6 +21,7 @@ from regretless.space import MAX_GRID_POINTS, Space, product
 
 Seed: TypeAlias = int | Sequence[int] | np.random.Generator
 
+_REACH = 0.3  # how far a mirrored point is from the middle, in each column
 _ROUNDS = 6  # attempts to find n distinct points, before the rest are drawn from the whole grid
 
 
@@ -175,6 +176,40 @@ def sobol(space: Space, n: int, seed: Seed = 0) -> Array:
             break
         chosen = _distinct(_kept(space, points(attempt)))[:n]
     return _topped_up(space, chosen, n, rng)
+
+
+def mirrored(space: Space, n: int, seed: Seed = 0) -> Array:
+    """The middle of the space, then pairs of points that mirror each other in the middle.
+
+    A pair is 0.5 + 0.3 s and 0.5 - 0.3 s, with random signs s: far from the middle in each column,
+    but away from the borders.  No diagonal is taken twice while there are others.
+
+    Args:
+        space: the search space.
+        n: the number of points; fewer are returned if the space has fewer of this kind.
+        seed: the same seed gives the same points.
+
+    Returns:
+        Distinct canonical points.
+
+    Example:
+        >>> from regretless.space import Float, Space
+        >>> space = Space({"x": Float(0.0, 1.0), "y": Float(0.0, 1.0)})
+        >>> points = mirrored(space, 3)
+        >>> points[0].tolist(), (points[1] + points[2]).round(9).tolist()
+        ([0.5, 0.5], [1.0, 1.0])
+    """
+    rng = np.random.default_rng(seed)
+    found, diagonals = [np.full(space.dim, 0.5)], set[tuple[float, ...]]()
+    for _ in range(_ROUNDS * n):
+        if len(found) >= n:
+            break
+        signs = rng.choice([-1.0, 1.0], space.dim)
+        diagonal = tuple((signs * signs[0]).tolist())
+        if diagonal not in diagonals:
+            diagonals.add(diagonal)
+            found += [0.5 + _REACH * signs, 0.5 - _REACH * signs]
+    return _distinct(space.canonical(np.array(found)))[:n]
 
 
 def choices_first(space: Space, n: int, seed: Seed = 0) -> Array:

@@ -864,7 +864,7 @@ class Optimizer(WithLock):
         sees_noise = (
             fitted is not None and fitted.ok and fitted.hyper.lam2 >= start.rules.blind_noise
         )
-        knows_nothing = start.middle_only and not self._belief.told
+        knows_nothing = start.from_middle and not self._belief.told
         # Near the end, too few evaluations are left to profit from a longer start.
         longer = (sees_noise or knows_nothing) and self.remaining >= start.longest
         points: list[Array] = []

@@ -252,6 +252,7 @@ class Situation:
             promised=self._promised(posterior) if self.waiting else -np.inf,
             choices=self.space.has_choices,
             structure=has_structure(self.space),
+            ordered=tuple(self.space.ordered.tolist()),
             defaults=self.defaults,
             fixed=self.fixed,
             permits=permits,

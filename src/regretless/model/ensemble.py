@@ -175,7 +175,10 @@ class _Target:
         if self.noise is not None:
             p[-2] = log(self.noise) - p[-1]
         p -= self.hidden * self._hiding(p)
-        return np.clip(p, self.low, self.high)
+        p = np.clip(p, self.low, self.high)
+        if self.noise is not None:
+            p[-2] = log(self.noise) - p[-1]  # however small the signal is
+        return p
 
     def coordinates(self, p: Array) -> Array:
         """u for a vector p, the inverse of `vector`."""

@@ -64,6 +64,7 @@ class PolicyInput:
             are none.
         choices: whether some parameter has several choices without an order.
         structure: whether some parameter is structured, such as a permutation or a graph.
+        ordered: for each column, whether its values have an order; empty if all of them have.
         defaults: the constants for settings that the user left out.
         fixed: the columns that are fixed for this decision, with their coordinates.
         permits: returns for points, of shape (q, d), whether each may be tried; None if every point
@@ -108,6 +109,7 @@ class PolicyInput:
     promised: float = -np.inf
     choices: bool = False
     structure: bool = False
+    ordered: tuple[bool, ...] = ()
     fixed: Mapping[int, float] = field(default_factory=dict)
     permits: Callable[[Array], NDArray[np.bool_]] | None = None
     refuge: Array | None = None

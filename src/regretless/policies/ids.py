@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from math import pi, sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -16,6 +17,8 @@ from regretless.policies.base import Policy, PolicyInput
 from regretless.policies.scores import PosteriorScore, Score
 
 _NO_VARIANCE = 1e-12  # relative variances below this count as zero
+_SCALES = (0.02, 10.0)  # length-scales are clipped to this range
+_SQRT_2PI = sqrt(2.0 * pi)
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,9 @@ class IDS(Policy):
     The width b grows with n in their work.  Here b = |t|, where t is EIC's gate.  x is worth its
     cost as long as the incumbent value is below mu + |t| s, so U is an optimistic estimate of f
     that suits the remaining budget.  The gate excludes points whose information comes too late to
-    pay for itself.  `defaults=3` measures the regret from mu instead of mu - b s.
+    pay for itself.  `defaults=3` measures the regret from mu instead of mu - b s, and multiplies
+    the information by the share of a look that concerns points inside the space: a look near a
+    border tells about fewer of them.
 
     r is the sd of the noise, but at least 0.3 omega.  With a smaller r, one observation would tell
     everything about its point, and the policy would move in small steps.
@@ -102,8 +107,37 @@ class IDS(Policy):
             value = value - 2.0 * np.log(feared)
             return value, 2.0 / feared, d_s - 2.0 * below / feared, *d_covariance
 
+        place = _insideness(inputs) if rules.inside > 0.0 else None
         gates = self.gates(inputs)
-        return PosteriorScore(posterior, posterior.omega, utility, shared, constraints=gates)
+        return PosteriorScore(posterior, posterior.omega, utility, shared, place, constraints=gates)
+
+
+def _insideness(inputs: PolicyInput) -> Callable[[Array], tuple[Array, Array]]:
+    """The term by which a look near a border counts for less, as a function of x.
+
+    A look at x tells about f at z in proportion to their squared correlation exp(-|x - z|^2/h^2).
+    Only z inside the cube count.  Their share is a product over the columns,
+        prod_j (Phi(sqrt(2) (1 - x_j)/h_j) - Phi(-sqrt(2) x_j/h_j)),
+    about 1 well inside, and 1/2 at a border if h_j is short.  The term is the logarithm of the
+    share, relative to that of the middle, times `inside` / d, at most 1.
+    """
+    from scipy.special import ndtr
+
+    rules, dim = inputs.defaults.ids, inputs.dim
+    ordered = np.array(inputs.ordered or (True,) * dim)
+    scales = np.where(ordered, inputs.posterior.scales(dim), 1.0)
+    rate = sqrt(2.0) / np.clip(scales, *_SCALES)
+    power = min(1.0, rules.inside / dim) * ordered
+    middle = 2.0 * ndtr(0.5 * rate) - 1.0
+
+    def place(x: Array) -> tuple[Array, Array]:
+        x = np.where(ordered, x, 0.5)  # a column without order has no border
+        above, below = rate * (1.0 - x), rate * x
+        share = ndtr(above) - ndtr(-below)
+        slope = rate * (np.exp(-0.5 * below**2) - np.exp(-0.5 * above**2)) / (_SQRT_2PI * share)
+        return np.log(share / middle) @ power, slope * power
+
+    return place
 
 
 def _log_learnt(s: Array, noise2: float) -> tuple[Array, Array]:

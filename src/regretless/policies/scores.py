@@ -397,6 +397,8 @@ class PosteriorScore(Score):
             `shared`, its third argument is the covariance of f(x) and f at the shared point, and it
             also returns its slope in the covariance.
         shared: the covariance with f at one point, see `Posterior.shared`.
+        place: a function of x that is added to the utility; it returns the values at the rows of x
+            and their gradients.  None for no such term.
         constraints: limits on where the search may go.
 
     Example:
@@ -417,6 +419,7 @@ class PosteriorScore(Score):
     omega: float
     utility: Callable[..., tuple[Array, ...]]
     shared: Shared | None = None
+    place: Callable[[Array], tuple[Array, Array]] | None = None
 
     @property
     def width(self) -> int:
@@ -445,7 +448,8 @@ class PosteriorScore(Score):
     def _weigh(self, at: Predicted, *beside: Array) -> tuple[Array, Array]:
         slack = self._slack(at)
         covariance = [self.omega**2 * each for each in beside]
-        return self.utility(at.mu, self.omega * at.sigma, *covariance)[0], slack
+        value = self.utility(at.mu, self.omega * at.sigma, *covariance)[0]
+        return value if self.place is None else value + self.place(at.x)[0], slack
 
     def ascend(self, x: Array, barrier: float) -> tuple[Array, Array]:
         mu, sigma, gradient = self.posterior.predict_vjp(x)
@@ -463,6 +467,9 @@ class PosteriorScore(Score):
         slope = gradient(d_mu, self.omega * d_s)
         if self.shared is not None:
             slope = slope + pull(self.omega**2 * d_covariance)
+        if self.place is not None:
+            term, along = self.place(x)
+            value, slope = value + term, slope + along
         return value, slope + sum(d_x) if d_x else slope
 
 

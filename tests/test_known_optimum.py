@@ -117,7 +117,7 @@ def test_exploration_ends_when_the_optimum_is_reached(policy: str) -> None:
     assert all(abs(trial.params["x"] - best) < 0.01 for trial in late)
     assert late[-1].decision.optimum_gap == pytest.approx(0.0, abs=0.05)
     assert optimizer.best().regret == pytest.approx(0.0, abs=0.05)
-    assert "of the known optimum" in str(late[-1])
+    assert "of the known optimum" in str(late[-1].decision)
 
 
 def test_minimising_has_the_optimum_in_the_users_direction() -> None:

@@ -406,3 +406,35 @@ def test_a_loop_over_a_study_is_refused(study: rl.Study, tmp_path: Path) -> None
     with pytest.raises(rl.ConfigError, match="a loop would try what nobody has approved"):
         next(iter(study))
     assert study.refresh() == 1
+
+
+def test_a_small_step_does_not_lead_back_to_what_was_rejected() -> None:
+    """Points of the start are moved into reach; all of them once were moved to a rejected one."""
+    space = rl.Space({"a": rl.Float(0.0, 1.0), "b": rl.Float(0.0, 1.0)})
+    middle = {"a": 0.5, "b": 0.5}
+    steps = {"a": 0.1, "b": 0.1}
+    optimizer = rl.Optimizer(space, 30, baseline=middle, max_step=steps, mode="recommend")
+    first = optimizer.ask()
+    optimizer.approve(first)
+    optimizer.tell(first, 1.0)
+    for _ in range(4):
+        trial = optimizer.ask()
+        for row in optimizer.history():
+            if row.status == "rejected":
+                apart = [trial.params[name] - row.params[name] for name in space.names]  # type: ignore[operator]
+                assert np.mean(np.square(apart)) ** 0.5 >= 0.0999
+        optimizer.reject(trial, "no")
+
+
+def test_rejected_trials_are_not_expected_to_break_a_guardrail() -> None:
+    space = rl.Space({"x": rl.Float(0.0, 1.0)})
+    optimizer = rl.Optimizer(
+        space,
+        9,
+        baseline={"x": 0.5},
+        guardrails=[rl.AtMost("m", 1.0)],
+        mode="recommend",
+    )
+    optimizer.observe({"x": 0.5}, 1.0, metrics={"m": 0.2})
+    optimizer.reject(optimizer.ask(), "no")
+    assert rl.Ledger.of(optimizer).violations()[0].trials == 0

@@ -144,10 +144,15 @@ def test_points_are_merged_by_the_evaluations_that_remain(monkeypatch: pytest.Mo
     real, seen = deciding.same_point, []
 
     def noted(
-        score: Score, begin: Candidates, x: Array, steps: int, rules: MergeRules
+        score: Score,
+        begin: Candidates,
+        x: Array,
+        steps: int,
+        rules: MergeRules,
+        equal: tuple[int, ...],
     ) -> int | None:
         seen.append((len(begin.sampled), steps))
-        return real(score, begin, x, steps, rules)
+        return real(score, begin, x, steps, rules, equal)  # type: ignore[arg-type]
 
     monkeypatch.setattr(deciding, "same_point", noted)
     opt = rl.Optimizer(PLANE, 30, n0=6)

@@ -131,3 +131,10 @@ def test_from_a_study_and_the_command_line(
     monkeypatch.setattr("sys.argv", words)
     main()
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["4", "6"]
+
+
+def test_gains_are_measured_from_the_baseline_of_today() -> None:
+    optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), 6, baseline={"x": 0.5})
+    optimizer.tell(optimizer.ask(), 1.0)
+    optimizer.set_baseline({"x": 0.9})
+    assert forecast(optimizer, draws=2).reference == {"x": 0.9}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from regretless.engine import read, write
 from regretless.engine.events import Baseline
 from regretless.engine.loss import LossLimit, crossing
 from regretless.kernels import SE
+from regretless.ledger import Ledger
 from regretless.model import GP, Data, Hyper, Mixture, Posterior, Scaling
 from regretless.policies import Predicted
 
@@ -336,3 +339,152 @@ def test_the_event_of_a_baseline() -> None:
     assert read(*write(event)) == event
     with pytest.raises(rl.StorageError, match="params"):
         read("baseline", 1, {})
+
+
+# --- what is known of the baseline ----------------------------------------------------------------
+
+
+def test_best_says_what_it_brings_over_the_baseline() -> None:
+    """By the joint posterior: what both points have in common cancels out."""
+    optimizer = tune(None, model=rl.Model(tail="linear"))
+    best, situation = optimizer.best(), optimizer._situation()
+    both = np.array([LINE.encode(best.params), LINE.encode(TODAY)])
+    scale = situation.unit
+    covariance = scale**2 * situation.posterior.omega2 * situation.posterior.covariance(both)
+    sd = np.sqrt(covariance[0, 0] + covariance[1, 1] - 2.0 * covariance[0, 1])
+    gain = best.mean - optimizer.predict(TODAY)[0]
+    assert best.gain == pytest.approx(gain)
+    assert best.gain_low == pytest.approx(gain - 1.96 * sd)
+    assert best.gain_high == pytest.approx(gain + 1.96 * sd)
+    assert best.prob_better == pytest.approx(norm.cdf(gain / sd))
+    assert best.gain == pytest.approx(0.64, abs=0.05)
+    less = rl.Optimizer(LINE, 9, baseline=TODAY, direction="minimize")
+    less.observe(TODAY, 2.0)
+    less.observe({"x": 0.8}, 1.0)
+    assert (less.best().gain or 0.0) > 0.0
+    assert rl.Optimizer.from_json(optimizer.to_json()).best() == best
+    without = rl.Optimizer(LINE, 9)
+    without.observe(TODAY, 2.0)
+    assert without.best().gain is None
+
+
+def test_best_is_the_baseline() -> None:
+    optimizer = rl.Optimizer(LINE, 9, baseline=TODAY)
+    optimizer.tell(optimizer.ask(), 1.0)
+    best = optimizer.best()
+    assert (best.params, best.gain, best.prob_better) == (TODAY, 0.0, 0.0)
+
+
+def test_the_ledger_counts_from_the_baseline() -> None:
+    """Each trial against the baseline of its time, with the covariance of all points."""
+    optimizer = tune(None)
+    optimizer.set_baseline({"x": 0.6})
+    optimizer.extend(33)
+    for trial in optimizer:
+        optimizer.tell(trial, hill(float(trial.params["x"])))
+    estimates = Ledger.of(optimizer).estimates()
+    assert estimates is not None
+    assert estimates.over == "baseline"
+    points = [trial.params for trial in optimizer.trials]
+    points += [TODAY] * 30 + [{"x": 0.6}] * 3
+    total = Ledger.of(optimizer).total(points, [1.0] * 33 + [-1.0] * 33)
+    assert estimates.gain.mean[-1] == pytest.approx(total.mean)
+    assert estimates.gain.sd[-1] == pytest.approx(total.sd, rel=1e-6)
+    assert estimates.first == pytest.approx(optimizer.predict({"x": 0.6})[0])
+    observed = Ledger.of(optimizer).gain()
+    assert observed.mean[-1] == pytest.approx(total.mean, abs=0.5)
+    assert rl.Optimizer(LINE, 9).baseline is None
+
+
+def test_the_loss_so_far() -> None:
+    optimizer = rl.Optimizer(LINE, 30, baseline=TODAY, loss_budget=0.5, confidence=0.9)
+    assert Ledger.of(optimizer).loss() is None
+    optimizer.tell(optimizer.ask(), hill(0.3))
+    for x in (0.0, 0.05):
+        optimizer.tell(optimizer.adopt({"x": x}), hill(x))
+    loss = Ledger.of(optimizer).loss()
+    assert loss is not None
+    assert loss.expected == pytest.approx(2 * hill(0.3) - hill(0.0) - hill(0.05), rel=0.2)
+    assert (loss.budget, loss.confidence, loss.is_spent) == (0.5, 0.9, True)
+    assert loss.expected < loss.high
+    assert loss.exceeded > 0.9
+    assert "it is spent: only the baseline is tried, or what is known to be better" in str(loss)
+    assert Ledger.of(tune(None)).loss() is None
+
+
+def test_a_study_changes_its_baseline(tmp_path: Path) -> None:
+    pytest.importorskip("sqlalchemy")
+    path = tmp_path / "s.sqlite"
+    with rl.Study.open(path, "s", space=LINE, budget=20, baseline=TODAY) as study:
+        study.tell(study.ask(), 1.0)
+        study.set_baseline({"x": 0.6}, key="monday")
+        study.set_baseline({"x": 0.7})
+        study.set_baseline({"x": 0.6}, key="monday")  # a repeated call
+        assert study.baseline == {"x": 0.7}
+        kinds = [event.kind for event in study.events()]
+        assert kinds == ["created", "asked", "told", "baseline", "baseline"]
+    with pytest.raises(rl.ConfigError, match=r"baseline: .*0.7.* there, .*0.3.*see set_baseline"):
+        rl.Study.open(path, "s", baseline=TODAY)
+    with rl.Study.open(path, "s", baseline={"x": 0.7}) as again:
+        assert again.ask().decision.reason == "baseline"
+
+
+def test_the_command_line(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    pytest.importorskip("typer")
+    from regretless.cli.app import main
+
+    def run(*arguments: str) -> str:
+        monkeypatch.setattr("sys.argv", ["regretless", *arguments])
+        with suppress(SystemExit):
+            main()
+        return str(capsys.readouterr().out)
+
+    monkeypatch.chdir(tmp_path)
+    space = '{"parameters": [{"name": "x", "type": "float", "low": 0, "high": 1}]}'
+    run("create", "s", "--space", space, "--budget", "9", "--baseline", '{"x": 0.3}',
+        "--loss-budget", "5")  # fmt: skip
+    run("ask", "s")
+    run("tell", "s", "0", "1.0")
+    run("observe", "s", '{"x": 0.8}', "2.0")
+    shown = run("show", "s")
+    assert 'baseline: {"x": 0.3}; total gain over it' in shown
+    assert "loss budget 5: the trials have lost" in shown
+    assert "over the baseline: +" in run("best", "s")
+    run("set-baseline", "s", '{"x": 0.8}')
+    assert "it is the baseline" in run("best", "s")
+    assert '{"x": 0.8}' in run("log", "s").splitlines()[-1]
+
+
+def test_past_the_budget_without_a_result_the_baseline_is_tried() -> None:
+    """It was once a point at random."""
+    space = rl.Space({"a": rl.Float(0.0, 1.0), "b": rl.Float(0.0, 1.0)})
+    baseline = {"a": 0.5, "b": 0.5}
+    optimizer = rl.Optimizer(space, 1, baseline=baseline, loss_budget=1.0)
+    assert [trial.params for trial in optimizer.ask(3)] == [baseline] * 3
+
+
+def test_a_rejected_baseline_before_any_result_is_said() -> None:
+    space = rl.Space({"a": rl.Float(0.0, 1.0)})
+    optimizer = rl.Optimizer(space, 9, baseline={"a": 0.5}, loss_budget=1.0, mode="recommend")
+    optimizer.reject(optimizer.ask(), "no")
+    assert optimizer.ask().decision.caution == (
+        "the loss budget is not checked: no result was told yet"
+    )
+
+
+def test_the_limit_does_not_believe_in_proposals() -> None:
+    """The search predicts as if proposals had results; the limit must not."""
+    space = rl.Space({"a": rl.Float(0.0, 1.0)})
+    optimizer = rl.Optimizer(space, 30, baseline={"a": 0.5}, loss_budget=50.0, mode="recommend")
+    for a in (0.5, 0.1, 0.3, 0.7, 0.9, 0.4, 0.6):
+        optimizer.observe({"a": a}, -((a - 0.6) ** 2))
+    optimizer.ask()
+    limit = optimizer._loss_limit(optimizer._situation().belief)
+    assert limit is not None
+    assert limit.own
+
+
+def test_a_loss_budget_whose_square_overflows_is_refused() -> None:
+    space = rl.Space({"a": rl.Float(0.0, 1.0)})
+    with pytest.raises(rl.ConfigError, match=r"loss_budget: need at most 1e\+100, got 1e\+308"):
+        rl.Optimizer(space, 9, baseline={"a": 0.5}, loss_budget=1e308)

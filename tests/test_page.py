@@ -252,10 +252,10 @@ def test_the_ribbon_and_the_table(page: Page, study: Study) -> None:
     assert cells == [f"cell {row.decision.reason} {row.status}" for row in own if row.decision]
     page.button("Show all 26").click()
     cells = page.texts(".trials tbody :is(th, td)")
-    rows = [cells[i : i + 4] for i in range(0, len(cells), 4)]
+    rows = [cells[i : i + 5] for i in range(0, len(cells), 5)]
     assert len(rows) == 26
-    for (number, result, params, why), row in zip(rows, reversed(study.history()), strict=True):
-        assert number == ("prior" if row.number is None else str(row.number))
+    for (number, result, params, why, _), row in zip(rows, reversed(study.history()), strict=True):
+        assert number == ("prior 0" if row.number is None else str(row.number))
         assert why == (str(row.decision) if row.decision else "known before the study")
         assert f"drug = {row.params['drug']}" in params.replace("\xa0", " ")
         assert result == row.status if row.value is None else is_shown(result, row.value)
@@ -617,7 +617,7 @@ def test_proposals_are_approved_and_rejected(page: Page, service: Service) -> No
         page.button("Reject…", page.card("Proposals")).click()
         assert page.run("document.activeElement.id") == "answer"
         page.button("Cancel").click()
-        assert page.all("dialog") == []
+        page.wait(lambda: page.all("dialog") == [])
         assert [trial.number for trial in study.proposed] == [1]
         page.button("Reject…", page.card("Proposals")).click()
         page.type("#answer", f"{EVIL} is too slow")

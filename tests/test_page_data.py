@@ -87,6 +87,7 @@ def test_it_repeats_the_studys_own_answers(study: rl.Optimizer) -> None:
             "params": waiting.params,
             "asked_at": NOW.isoformat(),
             "sentence": str(waiting.decision),
+            "note": None,
         }
     ]
 

@@ -83,7 +83,7 @@ def _totals(records: list[dict[str, Any]]) -> Iterable[str]:
     counts, faults = _sum(records, "counts"), _sum(records, "faults")
     killed = sum(counts[kind] for kind in KILLS)
     yield (
-        f"In all: {killed:,} kills (of which {counts['processes that died']:,} more are within the"
+        f"In all: {killed:,} kills (and {counts['processes that died']:,} more within the"
         f" sequences of verbs), {counts['acknowledged']:,} acknowledged calls,"
         f" {counts['hostile calls of the API']:,} hostile calls of the API and"
         f" {counts['hostile requests'] + counts['requests by schemathesis']:,} hostile requests,"

@@ -159,6 +159,16 @@ class TailRules(NamedTuple):
     median_to_sd: float = 1.5  # the sd of a normal is 1.48 times its median absolute deviation
 
 
+class PeriodRules(NamedTuple):
+    """How the effect of periods is estimated from controls, see `model/periods.py`."""
+
+    grid: int = 321  # variances at which its posterior is computed
+    range: float = 1e6  # by how much it may exceed the scatter of the controls, or stay below
+    least_error: float = 1e-4  # their usual error, as a share of their scatter, is at least this
+    first_noise: float = 0.1  # before the first estimate: the share of the noise without the effect
+    least_noise: float = 0.05  # later on, it is at least this share
+
+
 class IDSRules(NamedTuple):
     """The settings of `IDS` that depend on the space; measured: "Payback"."""
 
@@ -254,12 +264,17 @@ class Defaults(NamedTuple):
     model: ModelRules = ModelRules()
     fit: FitRules = FitRules()
     tail: TailRules = TailRules()
+    periods: PeriodRules = PeriodRules()
     ids: IDSRules = IDSRules()
     search: SearchRules = SearchRules()
     merge: MergeRules = MergeRules()
     loss: LossRules = LossRules()
     metrics: MetricRules = MetricRules()
     known: KnownRules = KnownRules()
+    # With `sparse_changes`: how much of the score may be lost in all, in units of `Score.unit`.  On
+    # four runs with two idle parameters of four, 0.2 changed 3.1 parameters at a time instead of 4,
+    # for the same regret; 0.5 changed 2.7 for 5 % more.
+    sparse_tolerance: float = 0.2
     pending_draws: int = 256  # pairs of opposite draws of the results of pending trials
 
 

@@ -249,8 +249,8 @@ def _ensemble_of(optimizer: Optimizer) -> Belief:
 def _reference(optimizer: Optimizer, over: Mapping[str, Scalar] | None) -> dict[str, Scalar]:
     if over is not None:
         return optimizer.space.validate(over)
-    if optimizer.safety.baseline is not None:
-        return dict(optimizer.safety.baseline)
+    if optimizer.baseline is not None:
+        return optimizer.baseline
     rows = optimizer.history()
     tried = [row for row in rows if row.number is not None and row.value is not None]
     return dict((tried or rows)[0].params)

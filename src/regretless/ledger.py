@@ -478,7 +478,9 @@ class Ledger:
         """How often each guardrail was broken by the trials, as expected and as observed."""
         optimizer = self.optimizer
         guards = optimizer._current_guards()
-        rows = [row for row in optimizer.history() if row.number is not None]
+        never_ran = ("rejected", "reconsidered")
+        every = (row for row in optimizer.history() if row.number is not None)
+        rows = [row for row in every if row.status not in never_ran]
         return [
             _violations(guardrail, guards.level(guardrail), rows)
             for guardrail in optimizer.safety.guardrails

@@ -56,7 +56,8 @@ class Decision:
         incumbent: xi, the value that an improvement is measured from.
         expected_improvement: what each later evaluation gains on average, if the point replaces the
             incumbent when it is better.
-        expected_loss: what this evaluation loses on average, if the point is worse.
+        expected_loss: what this evaluation loses on average, if the point is worse; with a
+            `change_cost`, also what changes of the setting are expected to cost.
         horizon: the number of evaluations in which the gain has to make up for the loss.
         evaluation_cost: the expected loss, divided by the horizon.
         gate: t_m, the smallest z that the policy allows; None if it has no gate.
@@ -408,6 +409,33 @@ class Best:
         from regretless._internal import html
 
         return html.table(self.params, f"best: {self._range}")
+
+
+@dataclass(frozen=True)
+class PeriodEffect:
+    """How much periods differ, and what the controls saved.  `str()` says it in a sentence.
+
+    Attributes:
+        effect_sd: the sd of the effect of a period on all its results.
+        noise_sd: the sd of the noise of one result, after it was corrected by its control.
+        controls: how many results have a control.
+        saved: how many results without a control tell as much as one with it.
+
+    Example:
+        >>> print(PeriodEffect(effect_sd=3.0, noise_sd=1.0, controls=12, saved=9.5))
+        periods differ by 3 (sd); one result with its control tells as much as 9.5 without
+    """
+
+    effect_sd: float
+    noise_sd: float
+    controls: int
+    saved: float
+
+    def __str__(self) -> str:
+        return (
+            f"periods differ by {_short(self.effect_sd)} (sd); one result with its control tells"
+            f" as much as {_short(self.saved)} without"
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from regretless._internal.shown import shown
 from regretless._internal.validate import (
+    MAX_RESULT,
     check_amount,
     check_flag,
     check_inside,
@@ -191,6 +192,10 @@ class Safety:
     def _check(self) -> None:
         if self.loss_budget is not None:
             check_amount("loss_budget", self.loss_budget, positive=True)
+            if self.loss_budget > MAX_RESULT:  # its square must not overflow
+                raise ConfigError(
+                    f"loss_budget: need at most {MAX_RESULT:g}, got {shown(self.loss_budget)}"
+                )
         check_inside("confidence", self.confidence, "a probability")
         check_amount("change_cost", self.change_cost)
         check_flag("sparse_changes", self.sparse_changes)

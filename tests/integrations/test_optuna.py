@@ -652,3 +652,20 @@ def test_pages_have_the_signature(page: str) -> None:
     defaults = ", ".join(f"{s.name}={s.default!r}" for s in settings if s.kind == s.KEYWORD_ONLY)
     text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
     assert f"`RegretlessSampler(budget, *, {defaults})`" in text.replace('"', "'")
+
+
+def test_a_baseline_is_the_first_trial() -> None:
+    """The parameters that run today, in the units of the objective; choices included."""
+    today = {"x": 0.5, "kind": "b"}
+    sampler = RegretlessSampler(budget=10, seed=0, baseline=today)
+    study = optuna.create_study(sampler=sampler)
+
+    def objective(trial: optuna.Trial) -> float:
+        kind = trial.suggest_categorical("kind", ["a", "b"])
+        return trial.suggest_float("x", -1.0, 1.0) ** 2 + (kind == "b")
+
+    study.optimize(objective, n_trials=10)
+    assert study.trials[0].params == today
+    best = sampler.recommend(study)
+    assert best.gain is not None
+    assert best.gain > 0.5

@@ -497,3 +497,24 @@ def test_the_same_through_optuna(cluster: Path) -> None:
     trials = search._ot_study.trials
     decisions = [trial.system_attrs["regretless"]["decision"] for trial in trials]
     assert sorted(decision["remaining"] for decision in decisions) == list(range(1, 11))
+
+
+def test_a_loss_budget_against_the_baseline() -> None:
+    today = {"x": 0.5}
+    search = RegretlessSearch(
+        {"x": tune.uniform(-1.0, 1.0)},
+        metric="loss",
+        mode="min",
+        budget=12,
+        baseline=today,
+        loss_budget=0.4,
+    )
+    lost = 0.0
+    for number in range(12):
+        config = search.suggest(str(number))
+        if number == 0:
+            assert config == today
+        lost += config["x"] ** 2 - 0.25
+        assert lost <= 0.4
+        search.on_trial_complete(str(number), {"loss": config["x"] ** 2})
+    assert search.best().prob_better is not None

@@ -70,6 +70,8 @@ def summary(view: Snapshot, where: str, now: datetime | None = None) -> list[str
     ]
     if optimizer.observations:
         lines += best_point(optimizer.best())
+        periods = optimizer.periods()
+        lines += [] if periods is None else [f"control: {periods} ({periods.controls} controls)"]
     ledger = Ledger.of(optimizer)
     lines += [*price(ledger), *known_lines(optimizer), *against_baseline(ledger)]
     lines += guardrails(ledger.violations())

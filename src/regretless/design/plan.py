@@ -167,7 +167,8 @@ class Start:
             return False
         if self.middle_only:
             return True
-        if self.n0 is not None or self._free > self.rules.grid_dims or not space.ordered.all():
+        unordered = space.has_choices or has_structure(space)
+        if self.n0 is not None or self._free > self.rules.grid_dims or unordered:
             return True
         count = math.prod(self._levels)
         return not 1 < count <= self.horizon.budget // self.rules.budget_share

@@ -80,7 +80,7 @@ def outcomes_of(
     if value is not None:
         outcomes[OBJECTIVE] = Outcome(value, sem, count)
     elif not others:
-        raise ConfigError("value: need a number, or None with metrics, got None alone")
+        raise DataError("value: need a number, or metrics if there is none, got None")
     elif sem is not None or count != 1 or control is not None:
         raise ConfigError("sem, count and control belong to a value, which is None")
     if control is not None:

@@ -140,7 +140,7 @@ class Guards:
         """Whether each guardrail holds with its probability, at each of the points."""
         if self.unknown:
             return np.zeros(len(points), dtype=bool)
-        return self._keep_to_limits(points)
+        return self.keep_to_limits(points)
 
     def likely(self, points: Array) -> Array:
         """The logarithm of the probability that all limits hold, at each of the points."""
@@ -151,11 +151,12 @@ class Guards:
 
     def best_of(self, points: Array) -> Array:
         """The first point at which all known limits hold; otherwise the most likely one."""
-        allowed = self._keep_to_limits(points)
+        allowed = self.keep_to_limits(points)
         row = np.argmax(allowed) if allowed.any() else np.argmax(self.likely(points))
         return np.asarray(points[int(row)])
 
-    def _keep_to_limits(self, points: Array) -> NDArray[np.bool_]:
+    def keep_to_limits(self, points: Array) -> NDArray[np.bool_]:
+        """Whether each guardrail whose metric was told holds, at each of the points."""
         allowed = np.ones(len(points), dtype=bool)
         for limit in self.limits:
             mean, sd = limit.difference(points)

@@ -52,10 +52,12 @@ def is_contradicted(value: float, posterior: Posterior, data: Data, rules: Known
     Args:
         value: the value, in the units of the model.
         posterior: the posterior given all results.
-        data: the results, with one row for each point of the posterior.
+        data: the results, with one row for each point.
         rules: what "clearly" means.
     """
-    mu, sigma = posterior.at_data
+    # Controls are results at the baseline, so the posterior may have a point more than the data.
+    alike = len(posterior.points) == len(data)
+    mu, sigma = posterior.at_data if alike else posterior.predict(data.x)
     surely = mu - rules.sure_sds * posterior.omega * sigma
     counts = (data.count >= rules.sure_results) | data.known
     return bool(np.any(counts & (surely > value + rules.clear)))

@@ -47,14 +47,16 @@ from regretless.engine.guards import Guards
 from regretless.engine.known import Known
 from regretless.engine.loss import LossLimit, least_sd
 from regretless.engine.records import MAX_WHOLE, Records
-from regretless.engine.situation import Situation, draw
+from regretless.engine.situation import STEP_LIMIT, Situation, draw
+from regretless.engine.steps import reach
 from regretless.errors import ConfigError, RegretlessError, StorageError, TrialError
 from regretless.horizon import Horizon
 from regretless.kernels import Kernel
-from regretless.model import Belief, Model, Observation, checked_model
+from regretless.model import Belief, Control, Model, Observation, checked_model
 from regretless.policies import EIC, Constraint, Policy, make_policy, stored_policy
-from regretless.results import Best, Decision, Landscape, Row, Trial
-from regretless.safety import OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
+from regretless.results import Best, Decision, Landscape, PeriodEffect, Row, Trial
+from regretless.safety import CONTROL, OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
+from regretless.search import Box
 from regretless.space import Scalar, Space
 from regretless.theory import noise_ratio, omega_scale
 
@@ -406,6 +408,8 @@ class Optimizer(WithLock):
         x, mean = posterior.points[row], float(situation.user(mu[row]))
         half = 1.96 * float(situation.user_sd(mu[row], sigma[row]))
         known = None if situation.contradicted else self._known
+        if situation.level_sd:
+            half = float(np.hypot(half, 1.96 * situation.level_sd))
         return Best(
             params=self._records.params_at(x),
             mean=mean,
@@ -438,6 +442,23 @@ class Optimizer(WithLock):
         better = float(ndtr(gain / sd)) if sd > 0.0 else float(gain > 0.0)
         low, high = gain - 1.96 * sd, gain + 1.96 * sd
         return {"gain": gain, "gain_low": low, "gain_high": high, "prob_better": better}
+
+    @in_turn
+    @one_thread()
+    def periods(self) -> PeriodEffect | None:
+        """How much periods differ, and what the controls saved; None if there is no control.
+
+        Example:
+            >>> import regretless as rl
+            >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=9)
+            >>> for trial, period in zip(optimizer, [5.0, -5.0, 2.0]):
+            ...     optimizer.tell(trial, trial.params["x"] + period, control=(0.5 + period, 0.1))
+            >>> optimizer.periods().effect_sd > 2.0
+            True
+        """
+        if not self._belief.controls:
+            return None
+        return self._situation().period_effect
 
     @in_turn
     @one_thread()
@@ -654,7 +675,8 @@ class Optimizer(WithLock):
     def _on_told(self, event: Told) -> None:
         record, outcomes = self._records.fold_told(event)
         blind = record.trial.decision.reason == "design"
-        self._learn(record.x, outcomes, blind)
+        baseline = self._records.baseline
+        self._learn(record.x, outcomes, blind, None if baseline is None else baseline.x)
 
     def _on_observed(self, event: Observed) -> None:
         x, outcomes = self._records.fold_observed(event)
@@ -674,27 +696,68 @@ class Optimizer(WithLock):
         """
         self._belief = Belief.empty(self.model, self.space.columns, self.defaults)
         self._guards = Guards.empty(self.safety, self.space, self.defaults)
-        for told in _standing([*self._log, retracted]):
+        for told, baseline in self._standing(retracted):
             if isinstance(told, Told):
                 record = self._records.trials[told.number]
                 blind = record.trial.decision.reason == "design"
-                self._learn(record.x, told.outcomes, blind)
+                self._learn(record.x, told.outcomes, blind, baseline)
             else:
                 self._learn(self.space.encode(told.params), told.outcomes)
 
-    def _learn(self, x: Array, outcomes: Mapping[str, Outcome], blind: bool = False) -> None:
+    def _standing(
+        self, retracted: Retracted | Unobserved
+    ) -> Iterator[tuple[Told | Observed, Array | None]]:
+        """The results that were not retracted, in their order, with the baselines of their time."""
+        standing: dict[tuple[str, int], tuple[Told | Observed, Array | None]] = {}
+        params, observed = self.safety.baseline, 0
+        baseline = None if params is None else self.space.encode(params)
+        for event in (*self._log, retracted):
+            if isinstance(event, Baseline):
+                baseline = self.space.encode(event.params)
+            elif isinstance(event, Told):
+                standing["trial", event.number] = event, baseline
+            elif isinstance(event, Observed):
+                standing["prior", observed] = event, baseline
+                observed += 1
+            elif isinstance(event, Retracted):
+                del standing["trial", event.number]
+            elif isinstance(event, Unobserved):
+                del standing["prior", event.index]
+        return iter(standing.values())
+
+    def _learn(
+        self,
+        x: Array,
+        outcomes: Mapping[str, Outcome],
+        blind: bool = False,
+        baseline: Array | None = None,
+    ) -> None:
         self._guards = self._guards.learn(x, outcomes)
         told = outcomes.get(OBJECTIVE)
         if told is None:
             return
+        self._belief = self._belief.learn(self._observation(x, outcomes, blind, baseline))
+
+    def _observation(
+        self,
+        x: Array,
+        outcomes: Mapping[str, Outcome],
+        blind: bool = False,
+        baseline: Array | None = None,
+    ) -> Observation:
+        """What the model learns from the outcomes of a result, and from a control beside it."""
+        told, beside = outcomes[OBJECTIVE], outcomes.get(CONTROL)
         weight, known = max(told.count, LEAST_SCALE), self.model.noise_sd
         if told.sem is not None:
             variance: float | None = told.sem**2
         else:
             variance = None if known is None else known**2 / weight
-        self._belief = self._belief.learn(
-            Observation(x, self._sign * told.value, weight, variance, blind)
-        )
+        control = None
+        if beside is not None:
+            error = None if beside.sem is None else beside.sem**2
+            of = None if baseline is None else tuple(baseline.tolist())
+            control = Control(self._sign * beside.value, error, of)
+        return Observation(x, self._sign * told.value, weight, variance, blind, control)
 
     def _take_proposal_of(self, twin: Optimizer) -> None:
         """Use what a copy has computed for its last proposal, instead of computing it again."""
@@ -715,7 +778,7 @@ class Optimizer(WithLock):
         guards = self._guards.refit_if_due().current().relative_to(self._records.baseline)
         baseline = self._refuge(guards)
         blind = self._is_limited and not self._belief.told  # nothing is known to be allowed
-        wanted = self.remaining and (self._records.baseline_is_new or blind)
+        wanted = blind or (self.remaining and self._records.baseline_is_new)
         if baseline is not None and wanted and not self._is_rejected(baseline):
             why = replace(plain, reason="baseline", holds=guards.holds(baseline))
             if self._records.trials:
@@ -740,6 +803,12 @@ class Optimizer(WithLock):
         points: list[Array] = []
         if self.remaining and begun < (start.longest if longer else self._start_size):
             points = self._rest_of_start()
+            if points and self._reach is not None:
+                moved = list(zip(points, self._reach.moved(np.array(points)), strict=True))
+                moved = [(given, x) for given, x in moved if not self._is_rejected(x)]
+                points = [x for _, x in moved]
+                if moved and (moved[0][0] != moved[0][1]).any():
+                    plain = replace(plain, held_back=STEP_LIMIT)
             if points and not self._is_limited:
                 return _Proposal(self._belief, self._guards, points[0], plain)
         # Nothing to learn from yet; or a metric has yet to be told, and there is no refuge.
@@ -766,7 +835,7 @@ class Optimizer(WithLock):
     def _draw(self, rng: np.random.Generator) -> Array:
         """A point at random that is not near a rejected one."""
         for _ in range(_MOST_DRAWS):
-            x = draw(self.space, rng)
+            x = draw(self._reach or self.space, rng)
             if not self._is_rejected(x):
                 return x
         raise self._nothing_left()
@@ -777,10 +846,26 @@ class Optimizer(WithLock):
 
     def _nothing_left(self) -> TrialError:
         numbers = ", ".join(map(str, self._records.rejected))
+        limited = "that the limits allow " if self._is_limited or self.safety.max_step else ""
         return TrialError(
-            f"every point is near one that was rejected (trials {numbers:.200}): reconsider one of"
-            " them, or adopt a point"
+            f"every point {limited}is near one that was rejected (trials {numbers:.200}):"
+            " reconsider one of them, or adopt a point"
         )
+
+    @property
+    def _running(self) -> Array | None:
+        """The setting that runs: of the last trial that was not abandoned, or the baseline."""
+        for record in reversed(self._records.trials):
+            if record.status in ("pending", "told"):
+                return record.x
+        baseline = self._records.baseline
+        return None if baseline is None else baseline.x
+
+    @property
+    def _reach(self) -> Box | None:
+        """Where the next trial may be; None if that is everywhere."""
+        steps, running = self.safety.max_step, self._running if self.safety.max_step else None
+        return None if running is None else reach(self.space, steps, running)
 
     @property
     def _is_limited(self) -> bool:
@@ -806,6 +891,7 @@ class Optimizer(WithLock):
             rules = self.defaults.loss
             least = least_sd(self.safety.loss_budget, known, columns, rules)
             posterior = belief.doubting(least)
+        waiting = self._records.waiting or self._records.proposed
         return LossLimit(
             posterior,
             belief.fitted.scaling,
@@ -815,12 +901,19 @@ class Optimizer(WithLock):
             risk_left=1.0 - confidence - self._records.risk,
             confidence=confidence,
             share=self.defaults.loss.share,
-            own=bool(self._records.waiting) or posterior is not belief.posterior,
+            own=bool(waiting) or posterior is not belief.posterior,
         )
 
     def _blind_choice(self, guards: Guards, points: list[Array]) -> tuple[Array, str | None]:
         """The first of the points at which all guardrails hold, and what to say about it."""
-        return guards.best_of(np.array(points)), guards.never_told() if self.asked else None
+        x = guards.best_of(np.array(points))
+        caution = guards.never_told() if self.asked else None
+        if caution is None and guards.limits and not guards.keep_to_limits(x[None, :])[0]:
+            caution = "no such point is known to keep to the guardrails: the likeliest is tried"
+        if self.safety.loss_budget is not None:
+            unchecked = "the loss budget is not checked: no result was told yet"
+            caution = unchecked if caution is None else f"{caution}; {unchecked}"
+        return x, caution
 
     def _refuge(self, guards: Guards) -> Array | None:
         """The baseline, as the point to try if no other is allowed, unless it breaks a guardrail.
@@ -880,6 +973,7 @@ class Optimizer(WithLock):
             self._belief = current  # so that its posterior is not updated again
         guards = self._current_guards() if guards is None else guards
         waiting, proposed = self._records.waiting, self._records.proposed
+        safety, refuge, base = self.safety, self._refuge(guards), self._records.baseline
         return Situation(
             policy=self.policy,
             space=self.space,
@@ -890,9 +984,13 @@ class Optimizer(WithLock):
             rng=rng or np.random.default_rng([self.seed, len(self._records.trials)]),
             defaults=self.defaults,
             constraints=(*self._limits(current), *guards.constraints),
-            refuge=self._refuge(guards),
+            refuge=refuge,
             guards=guards,
             known=self._known,
+            reach=self._reach,
+            running=self._running if safety.change_cost else None,
+            change_cost=safety.change_cost,
+            sparse_from=base.x if base is not None and safety.sparse_changes else None,
         )
 
     def __repr__(self) -> str:
@@ -928,23 +1026,6 @@ def check_automatic(mode: str) -> None:
             f"mode {mode!r}: a loop would try what nobody has approved; ask for trials, let"
             " somebody approve them, and work on `pending`"
         )
-
-
-def _standing(events: Sequence[Event]) -> Iterator[Told | Observed]:
-    """The results that were not retracted, in the order in which they were told."""
-    standing: dict[tuple[str, int], Told | Observed] = {}
-    observed = 0
-    for event in events:
-        if isinstance(event, Told):
-            standing["trial", event.number] = event
-        elif isinstance(event, Observed):
-            standing["prior", observed] = event
-            observed += 1
-        elif isinstance(event, Retracted):
-            del standing["trial", event.number]
-        elif isinstance(event, Unobserved):
-            del standing["prior", event.index]
-    return iter(standing.values())
 
 
 _FOLDS: dict[type, Callable[[Optimizer, Any], None]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,8 @@ from regretless.policies import (
     FEASIBLE,
     Candidates,
     Ceiling,
+    Change,
+    ChangePays,
     Constraint,
     MostLikely,
     Policy,
@@ -31,10 +34,21 @@ from regretless.policies import (
     Score,
     upper_score,
 )
-from regretless.results import Decision, Landscape
-from regretless.search import Domain, Slice, candidates, maximise, same_point, structured
+from regretless.results import Decision, Landscape, PeriodEffect
+from regretless.search import (
+    Box,
+    Domain,
+    Found,
+    Slice,
+    candidates,
+    fewest_changes,
+    maximise,
+    same_point,
+    structured,
+)
 from regretless.space import Space, has_structure
 
+STEP_LIMIT = "step limit"  # what a decision calls `max_step`
 _DRAWS = 64  # of which a random point takes the first that may be tried
 
 
@@ -67,6 +81,10 @@ class Situation:
     guards: Guards = field(default_factory=Guards)  # what is known of metrics with guardrails
     fixed: Mapping[int, float] = field(default_factory=dict)  # columns with given values
     known: Known | None = None  # the optimum or a bound, if the user knows it
+    reach: Box | None = None  # where a trial may be, if steps are limited
+    running: Array | None = None  # the setting that runs
+    change_cost: float = 0.0  # what a change of it costs, in the user's units
+    sparse_from: Array | None = None  # the point from which few parameters are to be changed
 
     @property
     def fitted(self) -> Fitted:
@@ -118,11 +136,36 @@ class Situation:
         The pending points are left out.
         """
         mu, sigma = self.posterior.predict(x)
-        return self.user(mu), self.user_sd(mu, sigma)
+        sd = self.user_sd(mu, sigma)
+        return self.user(mu), np.hypot(sd, self.level_sd) if self.level_sd else sd
+
+    @property
+    def level_sd(self) -> float:
+        """What is unknown about the level of f itself, in the user's units, if there are controls.
+
+        It is no part of the posterior, because it is the same for all points.
+        """
+        return 0.0 if self.fitted.periods is None else self.fitted.periods.level_sd
+
+    @property
+    def period_effect(self) -> PeriodEffect | None:
+        """What is known about the effect of periods; None without controls."""
+        periods, variance = self.fitted.periods, (self.posterior.noise_sd * self.unit) ** 2
+        if periods is None:
+            return None
+        noise = max(variance - periods.usual, self.defaults.periods.least_noise * variance)
+        return PeriodEffect(
+            effect_sd=sqrt(periods.effect),
+            noise_sd=sqrt(noise + periods.usual),
+            controls=self.belief.controls,
+            saved=(noise + periods.effect) / (noise + periods.usual),
+        )
 
     @cached_property
     def _domain(self) -> Domain:
-        """The space of the search, without the fixed columns."""
+        """The space of the search: what is within reach, without the fixed columns."""
+        if self.reach is not None:
+            return self.reach.with_fixed(self.fixed) if self.fixed else self.reach
         return Slice(self.space, self.fixed) if self.fixed else self.space
 
     @cached_property
@@ -137,7 +180,17 @@ class Situation:
     def _begin(self) -> Callable[[int], Candidates]:
         """The candidates for a score of a width.  They stay the same during a decision."""
         begin = partial(candidates, self._domain, self._expected, self.rng)
-        return cache(partial(begin, rules=self.defaults.search))
+        begin = partial(begin, rules=self.defaults.search)
+        if self._change is None:
+            return cache(begin)
+        running = self._change.running
+
+        def with_running(width: int) -> Candidates:
+            """The setting that runs is a candidate even if it was never told."""
+            found = begin(width)
+            return replace(found, others=np.vstack([found.others, running]))
+
+        return cache(with_running)
 
     @cached_property
     def inputs(self) -> PolicyInput:
@@ -158,7 +211,7 @@ class Situation:
             posterior=posterior,
             rows=len(self.posterior.points),
             horizon=self.horizon,
-            best_observation=float(self.fitted.scaling.to_model(self.belief.luckiest)),
+            best_observation=float(self.fitted.scaling.to_model(self.belief.best_observation)),
             unit=self.unit,
             rng=rng,
             draw=lambda: draw(domain, rng, permits),
@@ -171,7 +224,14 @@ class Situation:
             permits=permits,
             refuge=self.refuge,
             ceiling=self._ceiling,
+            change=self._change,
         )
+
+    @property
+    def _change(self) -> Change | None:
+        if self.running is None or not self.change_cost:
+            return None
+        return Change(self.running, self.change_cost / self.unit)
 
     def _promised(self, after: Posterior) -> float:
         """The best posterior mean that is expected after the pending results are in.
@@ -201,9 +261,12 @@ class Situation:
         for first in start:
             objection = self.objection(first)
             if objection is None:
+                held_back = held_back or plain.held_back
                 return first, replace(plain, held_back=held_back, **self._numbers(first))
             held_back = held_back or objection
         choice = self._stay() if self.horizon.is_spent else self._search()
+        if self.reach is not None:
+            choice = self._within_reach(choice, self.reach)
         choice = self._admitted(choice)
         choice = choice._replace(held_back=held_back or choice.held_back)
         return choice.x, self._explain(choice, plain)
@@ -254,6 +317,27 @@ class Situation:
             out |= constraint.numbers(x)
         return out
 
+    def _within_reach(self, choice: _Choice, reach: Box) -> _Choice:
+        """The choice, or the point that the largest step towards it leads to.
+
+        If a constraint does not allow that point, it is the best visited point within reach that
+        keeps to all of them; if there is none, the refuge, however far it is.
+        """
+        x = reach.moved(choice.x[None, :])[0]
+        if (x == choice.x).all():
+            return choice
+        posterior, caution = self.inputs.posterior, None
+        if (objection := self.objection(x)) is not None:
+            rows = reach.rows(posterior.points[: self.inputs.rows])
+            allowed = [row for row in rows if self.objection(posterior.points[row]) is None]
+            if allowed:
+                x = posterior.points[max(allowed, key=lambda row: posterior.at_data[0][row])]
+            elif self.refuge is not None:
+                x = self.refuge
+            if (objection := self.objection(x)) is not None:
+                caution = f"no visited point within reach is known to keep to the {objection}"
+        return _Choice(x, _row(posterior, x), held_back=STEP_LIMIT, caution=caution)
+
     def _search(self) -> _Choice:
         """The policy's point, or the incumbent if a constraint does not allow it."""
         policy, inputs = self.policy, self.inputs
@@ -263,9 +347,8 @@ class Situation:
             held_back = self.objection(shortcut)
             if held_back is not None:
                 return self._stay(held_back)
-            same = np.flatnonzero((sampled == shortcut).all(axis=1))
-            return _Choice(shortcut, int(same[0]) if len(same) else None)
-        free = policy.score(inputs)
+            return _Choice(shortcut, _row(inputs.posterior, shortcut))
+        free = self._score()
         score = free.within(*self.constraints) if self.constraints else free
         begin = self._begin(score.width)
         found = maximise(score, self._domain, begin, self.rng, self.defaults.search)
@@ -280,12 +363,36 @@ class Situation:
             if objection is None:
                 return _Choice(sampled[row], row, held_back=held_back)
             held_back = objection
+        if self.sparse_from is not None:
+            found = self._sparser(score, found, self.sparse_from)
         if found.row is None and policy.merge:
             rules, equal = self.defaults.merge, tuple(structured(self._domain))
             row = same_point(score, begin, found.x, inputs.horizon.steps, rules, equal)
-            if row is not None:
+            if row is not None and not self._changes_more(sampled[row], found.x):
                 return _Choice(sampled[row], row, True, held_back)
         return _Choice(found.x, found.row, held_back=held_back)
+
+    def _score(self) -> Score:
+        """The policy's score, which also keeps to what a change must bring."""
+        score, change = self.policy.score(self.inputs), self.inputs.change
+        if change is None or self.policy.threshold(self.inputs) is not None:
+            return score  # the gate has the cost of a change in it
+        posterior = self.inputs.posterior
+        value = float(posterior.predict(change.running[None, :])[0][0])
+        steps = self.policy.horizon(self.inputs)
+        return score.within(ChangePays(value, steps, change.cost, change.running, posterior.omega))
+
+    def _sparser(self, score: Score, found: Found, base: Array) -> Found:
+        """A point that is nearly as good as the one that was found, and changes fewer columns."""
+        tolerance = self.defaults.sparse_tolerance * score.unit
+        x = fewest_changes(score, self._domain, found.x, base, tolerance)
+        if (x == found.x).all():
+            return found
+        return Found(x, float(score(x[None, :])[0][0]), _row(self.inputs.posterior, x))
+
+    def _changes_more(self, x: Array, than: Array) -> bool:
+        base = self.sparse_from
+        return base is not None and bool((x != base).sum() > (than != base).sum())
 
     def _wanted(self, free: Score, begin: Candidates, value: float) -> str | None:
         """The name of the constraint without which a candidate would have had a better score.
@@ -384,16 +491,22 @@ class Situation:
         mu, sigma = inputs.posterior.predict(x)
         xi, s = policy.xi(inputs), policy.omega(inputs) * sigma
         z = (mu - xi) / s
-        threshold = policy.thresholds(inputs, s)
+        threshold, horizon = policy.thresholds(inputs, s), policy.horizon(inputs)
         gain = s * h(z) if inputs.ceiling is None else np.exp(policy.improvement(inputs)(mu, s)[0])
         feasible = z >= (-np.inf if threshold is None else threshold)
+        cost = s * h(-z) * unit / horizon
+        if inputs.change is not None and threshold is not None:
+            (gate,) = policy.gates(inputs)  # its slack is what is gained in all, changes included
+            slack = gate.slack(Predicted(x, mu, sigma))
+            feasible = slack >= FEASIBLE
+            cost = (s * h(z) - gate.unit * slack / horizon) * unit
         if inputs.permits is not None:
             feasible = feasible & inputs.permits(x)
         return Landscape(
             mean=self.user(mu),
             sd=self.user_sd(mu, sigma),
             expected_improvement=gain * unit,
-            evaluation_cost=s * h(-z) * unit / policy.horizon(inputs),
+            evaluation_cost=cost,
             z=z,
             feasible=feasible,
             incumbent=float(self.user(xi)),
@@ -411,6 +524,12 @@ def draw(
         return np.asarray(space.spread(rng.random((1, space.dim)))[0])
     points = space.spread(rng.random((_DRAWS, space.dim)))
     return np.asarray(points[int(np.argmax(permits(points)))])
+
+
+def _row(posterior: Posterior, x: Array) -> int | None:
+    """The row of x in the points of the posterior; None if it is not one of them."""
+    same = np.flatnonzero((posterior.points == x).all(axis=1))
+    return int(same[0]) if len(same) else None
 
 
 def _slacks(constraints: tuple[Constraint, ...], posterior: Posterior, x: Array) -> Array:

@@ -61,6 +61,8 @@ class RegretlessSampler(BaseSampler):
         guardrails: limits on what the objective sets with `trial.set_constraint(name, value)`, or
             with `trial.set_user_attr(name, value)`: for the former, `AtMost(name, 0.0)`.  A first
             trial that keeps to them is best enqueued (`study.enqueue_trial`).
+        baseline: the parameters that run today.  They are the first trial of a study, and
+            `recommend` says what the best point brings over them.
         independent_sampler: a sampler for the first trial, and for parameters that not every trial
             has or that cannot be tuned (the log names them).  None draws them at random.
 
@@ -88,8 +90,10 @@ class RegretlessSampler(BaseSampler):
         n0: int | None = None,
         model: Model | None = None,
         guardrails: Sequence[Guardrail] | None = None,
+        baseline: dict[str, Any] | None = None,
         independent_sampler: BaseSampler | None = None,
     ) -> None:
+        self._baseline = dict(baseline or {})
         self._settings: dict[str, Any] = {
             "budget": budget,
             "policy": policy,
@@ -127,7 +131,9 @@ class RegretlessSampler(BaseSampler):
             return {}
         with self._lock:
             self._past, trials = self._recall(study)
-            fold = self._past.fold = self._past.fold_over(search_space, self._settings)
+            fold = self._past.fold = self._past.fold_over(
+                search_space, self._settings, self._baseline
+            )
             fold.learn(trials, but=trial.number)
             asked = fold.ask(trial)
         if asked.decision.reason == "exhausted":
@@ -142,6 +148,8 @@ class RegretlessSampler(BaseSampler):
         param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
+        if trial.number == 0 and param_name in self._baseline:
+            return self._baseline[param_name]
         self._warn_once(study, param_name, param_distribution)
         return self._independent.sample_independent(study, trial, param_name, param_distribution)
 
@@ -176,7 +184,7 @@ class RegretlessSampler(BaseSampler):
                 raise DataError(
                     "recommend: no trial has finished yet, or they share no parameter to tune"
                 )
-            fold = past.fold_over(past.space, self._settings)
+            fold = past.fold_over(past.space, self._settings, self._baseline)
             fold.learn(trials)
             aside = fold.endings.measured()
         if not aside.observations:
@@ -267,23 +275,34 @@ class _Past:
             return "not every trial so far has it with this range"
         return _objection(distribution)
 
-    def fold_over(self, space: dict[str, BaseDistribution], settings: dict[str, Any]) -> _Fold:
+    def fold_over(
+        self,
+        space: dict[str, BaseDistribution],
+        settings: dict[str, Any],
+        baseline: dict[str, Any],
+    ) -> _Fold:
         """The fold over this space: a fresh one, which has seen no trial yet, if there is none."""
         if self.fold is not None and self.fold.space == space:
             return self.fold
-        return _Fold(self.direction == StudyDirection.MAXIMIZE, space, settings)
+        return _Fold(self.direction == StudyDirection.MAXIMIZE, space, settings, baseline)
 
 
 class _Fold:
     """The trials of a study, folded into an `Optimizer` over one search space."""
 
     def __init__(
-        self, maximise: bool, space: dict[str, BaseDistribution], settings: dict[str, Any]
+        self,
+        maximise: bool,
+        space: dict[str, BaseDistribution],
+        settings: dict[str, Any],
+        baseline: dict[str, Any],
     ) -> None:
         self.space = space
+        known = self._internal(baseline)
         optimizer = Optimizer(
             Space({name: _parameter(d) for name, d in space.items()}),
             direction="maximize" if maximise else "minimize",
+            baseline=known if known and known.keys() == space.keys() else None,
             **settings,
         )
         self.endings = Endings(optimizer)

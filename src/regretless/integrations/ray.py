@@ -54,6 +54,9 @@ class RegretlessSearch(Searcher):
         model: the model of the objective; see `regretless.Model`.
         baseline: the configuration that runs today; see `regretless.Optimizer`.
         guardrails: limits on other metrics that the trials report; see `regretless.Optimizer`.
+        loss_budget: the most that all trials may lose against the baseline; see
+            `regretless.Optimizer`.
+        confidence: the probability with which the loss budget holds.
 
     Raises:
         ConfigError: the metric is not a string, or the space has none of Tune's search spaces, a
@@ -87,6 +90,8 @@ class RegretlessSearch(Searcher):
         model: Model | None = None,
         baseline: Config | None = None,
         guardrails: Sequence[Guardrail] | None = None,
+        loss_budget: float | None = None,
+        confidence: float | None = None,
     ) -> None:
         super().__init__(metric=metric, mode=mode)
         if not isinstance(metric, str | None):
@@ -95,6 +100,8 @@ class RegretlessSearch(Searcher):
         self._budget = budget  # None: as many as Tune will run
         self._first = list(points_to_evaluate or ())
         self._settings: dict[str, Any] = {"policy": policy, "seed": seed, "n0": n0, "model": model}
+        self._settings |= {"loss_budget": loss_budget, "confidence": confidence}
+        self._baseline = baseline
         self._own_space = None if space is None else _TuneSpace(space)
         self._space = self._own_space
         self._endings: Endings | None = None

@@ -1,12 +1,13 @@
 """The surrogate model: collected data, a Gaussian process, and the fit of its hyper-parameters."""
 
-from regretless.model.belief import Belief, Fitted, History, Observation
+from regretless.model.belief import Belief, Fitted, History
 from regretless.model.data import Data
 from regretless.model.factor import Factor, NotPositiveDefinite
 from regretless.model.gp import GP
 from regretless.model.hyper import Hyper
 from regretless.model.mixture import Mixture
 from regretless.model.model import Model, checked_model
+from regretless.model.periods import Control, Observation, Periods
 from regretless.model.posterior import Posterior, SamplePath, Shared, moments_at
 from regretless.model.priors import priors_of
 from regretless.model.scaling import Scaling
@@ -14,6 +15,7 @@ from regretless.model.scaling import Scaling
 __all__ = [
     "GP",
     "Belief",
+    "Control",
     "Data",
     "Factor",
     "Fitted",
@@ -23,6 +25,7 @@ __all__ = [
     "Model",
     "NotPositiveDefinite",
     "Observation",
+    "Periods",
     "Posterior",
     "SamplePath",
     "Scaling",

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from regretless.model.fit import all_alike, fit, is_surprising, refit_due, widen
 from regretless.model.hyper import Hyper
 from regretless.model.mixture import Mixture
 from regretless.model.model import Model
+from regretless.model.periods import Observation, Periods
 from regretless.model.posterior import Posterior
 from regretless.model.scaling import Scaling
 from regretless.space import Parameter
@@ -32,16 +33,6 @@ from regretless.space import Parameter
 _BLOCK = 256
 _LARGEST_LOG = 700.0  # exp of a larger number overflows
 _ENSEMBLE = 0x656E73  # a stream of random numbers of its own
-
-
-class Observation(NamedTuple):
-    """One observation, with y such that larger is better."""
-
-    x: Array
-    y: float
-    weight: float  # how many evaluations y is the mean of
-    variance: float | None  # the squared standard error of y, if it was told
-    blind: bool = False  # whether x is a point of the initial design, chosen without any results
 
 
 class History:
@@ -84,6 +75,11 @@ class Fitted:
     at: int  # number of observations that they were fitted to
     points: int  # number of distinct points among these
     ok: bool = True  # False if the fit failed, so that earlier hyper-parameters were kept
+    periods: Periods | None = None  # how results are corrected by their controls, if there are any
+
+    def corrected(self, told: Observation) -> Observation:
+        """The result without the effect of its period, as far as a control tells it."""
+        return told if self.periods is None else self.periods.corrected(told)
 
     @property
     def hyper(self) -> Hyper:
@@ -113,6 +109,7 @@ class Belief:
     # Levels that the outcome is compared with.  Before data say otherwise, it is expected to vary
     # as much as they are away.
     levels: tuple[float, ...] = ()
+    controls: int = 0  # number of observations with a control
 
     @classmethod
     def empty(cls, model: Model, columns: tuple[Parameter, ...], defaults: Defaults) -> Belief:
@@ -123,20 +120,37 @@ class Belief:
         """The state with one more observation; `current` adds it to the posterior."""
         data, _ = self.data.add(*told[:4])
         luckiest = max(self.luckiest, told.y)
-        return replace(self, data=data, told=self.told.plus(told), luckiest=luckiest)
+        controls = self.controls + (told.control is not None)
+        return replace(
+            self, data=data, told=self.told.plus(told), luckiest=luckiest, controls=controls
+        )
+
+    @property
+    def best_observation(self) -> float:
+        """The best single observation, without the effect of its period."""
+        if self.fitted is None or self.fitted.periods is None:
+            return self.luckiest
+        return max(self.fitted.corrected(told).y for told in self.told)
 
     def times_told(self, x: Array) -> int:
-        """The number of observations at x."""
-        return int(self.data.count[(self.data.x == x).all(axis=1)].sum())
+        """The number of observations at x; controls count as such at their baseline."""
+        times = int(self.data.count[(self.data.x == x).all(axis=1)].sum())
+        if self.controls:
+            here = tuple(x.tolist())
+            times += sum(t.control is not None and t.control.of == here for t in self.told)
+        return times
 
     def sample_mean(self, x: Array) -> float:
         """The mean of the observations at x, each weighted by the inverse of its noise variance.
 
-        The noise variance is the told standard error squared, or the fitted one.
+        The noise variance is the told standard error squared, or the fitted one.  Where results
+        have controls, it is the mean without the effects of their periods.
         """
         assert self.fitted is not None  # callers use `current()`
         assert self.posterior is not None
         data = self.data
+        if self.fitted.periods is not None:
+            data = self._corrected_data(self.fitted.periods, len(self.told))
         noise = (self.posterior.noise_sd * self.fitted.scaling.scale) ** 2
         here = (data.x == x).all(axis=1)
         known, weights = data.known[here], data.weight[here]
@@ -158,7 +172,7 @@ class Belief:
         ready = self
         if self.posterior is None:
             at = self.fitted.at
-            data = self._scaled(self.fitted.scaling, at)
+            data = self._scaled(self.fitted.scaling, at, self.fitted.periods)
             each = (self.model.posterior(data, hyper) for hyper in self.fitted.hypers)
             posterior = Mixture.of(each)
             ready = replace(self, posterior=posterior, included=at)
@@ -208,7 +222,8 @@ class Belief:
         posterior, fitted, surprise = self.posterior, self.fitted, self.surprise
         assert posterior is not None
         assert fitted is not None
-        for x, y, weight, variance, _ in self.told.since(self.included):
+        for told in self.told.since(self.included):
+            x, y, weight, variance, *_ = fitted.corrected(told)
             y = float(fitted.scaling.to_model(y))
             if variance is not None:
                 variance /= fitted.scaling.scale**2
@@ -220,30 +235,47 @@ class Belief:
             posterior = posterior.add(x, y, weight, variance)
         return replace(self, posterior=posterior, included=len(self.told), surprise=surprise)
 
-    def _scaled(self, scaling: Scaling, count: int) -> Data:
+    def _seen(self, periods: Periods | None, count: int) -> list[Observation]:
+        """The first `count` observations.
+
+        With controls, they are corrected, and what the controls tell about the baseline follows.
+        """
+        seen = list(islice(self.told, count))
+        if periods is None:
+            return seen
+        return [*map(periods.corrected, seen), *periods.anchors()]
+
+    def _corrected_data(self, periods: Periods, count: int) -> Data:
+        return Data.fold(len(self.columns), (t[:4] for t in self._seen(periods, count)))
+
+    def _scaled(self, scaling: Scaling, count: int, periods: Periods | None = None) -> Data:
         """The first `count` observations in the units of the model.
 
         Disasters are scaled one by one, before replicates are averaged, as those after a fit are.
         Their standard errors are not scaled by the logarithm.
         """
-        seen = list(islice(self.told, count))
-        if count == len(self.told) and not any(told.y < scaling.knee for told in seen):
+        seen = self._seen(periods, count)
+        plain = periods is None and count == len(self.told)
+        if plain and not any(told.y < scaling.knee for told in seen):
             return self.data.standardised(scaling.shift, scaling.scale)
         drawn = scaling.bend([told.y for told in seen]).tolist()
         observations = ((t.x, y, t.weight, t.variance) for t, y in zip(seen, drawn, strict=True))
         data = Data.fold(len(self.columns), observations)
         return data.standardised(scaling.shift, scaling.scale)
 
-    def _scaling(self) -> Scaling:
+    def _scaling(self, periods: Periods | None) -> Scaling:
         """The scaling that gives the observations unit spread, without a shift for a zero mean."""
         if self.model.method == "fixed":
             return Scaling()
-        y, centred = np.array([told.y for told in self.told]), self.model.mean != "zero"
+        told, data = self._seen(periods, len(self.told)), self.data
+        if periods is not None:
+            data = self._corrected_data(periods, len(self.told))
+        y, centred = np.array([each.y for each in told]), self.model.mean != "zero"
         if self.model.tail == "linear":
             return Scaling.of(y, centred=centred)
-        best, rules = float(self.data.y.max()), self.defaults.tail
+        best, rules = float(data.y.max()), self.defaults.tail
         if rules.first_results is None:
-            start = np.array([told.y for told in self.told if told.blind])
+            start = np.array([each.y for each in told if each.blind])
         else:
             start = y[: rules.first_results]
         return Scaling.with_knee(y, start, best, centred=centred, rules=rules)
@@ -257,7 +289,7 @@ class Belief:
         ready = self.current()
         counts = (self.fitted.at, len(self.told)), (self.fitted.points, len(self.data))
         due = refit_due(*counts, ready.surprise, self.model.growth, self.defaults.fit)
-        if not due or self.model.method == "fixed":
+        if not due or (self.model.method == "fixed" and not self.controls):
             return ready
         return ready._refitted()
 
@@ -272,15 +304,36 @@ class Belief:
         return self.model.start(self.columns, self.defaults.fit)
 
     def _refitted(self) -> Belief:
-        scaling = self._scaling().reaching(self.levels)
-        data = self._scaled(scaling, len(self.told))
+        periods = self._periods() if self.controls else None
+        scaling = self._scaling(periods).reaching(self.levels)
+        data = self._scaled(scaling, len(self.told), periods)
         ensemble = self.model.method == "ensemble"
-        noise = self._known_noise(data, scaling.scale)
+        noise = self._known_noise(data, scaling.scale, periods)
         found = self._drawn(data, scaling.scale, noise) if ensemble else self._fit(data, noise)
         counts = {"at": len(self.told), "points": len(self.data)}
-        return self.with_fit(found | scaling.to_json() | counts)
+        effects = {} if periods is None else {"periods": periods.to_json()}
+        return self.with_fit(found | scaling.to_json() | counts | effects)
 
-    def _known_noise(self, data: Data, scale: float) -> float | None:
+    def _periods(self) -> Periods | None:
+        """How results are corrected by their controls, with the noise of the last fit."""
+        told, rules = list(self.told), self.defaults.periods
+        if self.model.method == "fixed":
+            hyper = self._first_hyper
+            return Periods.of(told, hyper.lam2 * hyper.omega2, rules, fixed=True)
+        known = [each.variance * each.weight for each in told if each.variance is not None]
+        if known:
+            return Periods.of(told, float(np.median(known)), rules)
+        if self.fitted is None or self.posterior is None:
+            hyper, y = self._first_hyper, np.array([each.y for each in told])
+            noise = hyper.lam2 * hyper.omega2 * Scaling.of(y, centred=True).scale ** 2
+        else:
+            noise = (self.posterior.noise_sd * self.fitted.scaling.scale) ** 2
+        before = None if self.fitted is None else self.fitted.periods
+        if before is None:
+            return Periods.of(told, rules.first_noise * noise, rules)
+        return Periods.of(told, max(noise - before.usual, rules.least_noise * noise), rules)
+
+    def _known_noise(self, data: Data, scale: float, periods: Periods | None) -> float | None:
         """The variance of the noise of one evaluation, in the units of the model, if it is known.
 
         The likelihood says nothing about it then.
@@ -288,6 +341,8 @@ class Belief:
         if not self.defaults.fit.known_noise or self.model.method == "fixed":
             return None
         given = self.model.noise_sd
+        if given is not None and periods is not None:
+            given = math.sqrt(given**2 + periods.usual)
         return data.typical_variance if given is None else (given / scale) ** 2
 
     def _fit(self, data: Data, noise: float | None) -> dict[str, Any]:
@@ -348,7 +403,8 @@ class Belief:
             raise StorageError(
                 f"event 'asked': invalid fit for {len(self.told)} results: {source!r:.200}"
             )
-        fitted = Fitted(hypers, scaling, at, points, bool(source["ok"]))
+        periods = Periods.from_json(source["periods"]) if "periods" in source else None
+        fitted = Fitted(hypers, scaling, at, points, bool(source["ok"]), periods)
         return replace(self, fitted=fitted, source=source, posterior=None, included=0, surprise=0.0)
 
     def _hypers(self, source: dict[str, Any]) -> tuple[Hyper, ...]:

@@ -1,6 +1,13 @@
 """Policies (acquisition functions): rules that choose the next point to try."""
 
-from regretless.policies.base import Ceiling, Incumbent, Policy, PolicyInput, incumbent_value
+from regretless.policies.base import (
+    Ceiling,
+    Change,
+    Incumbent,
+    Policy,
+    PolicyInput,
+    incumbent_value,
+)
 from regretless.policies.ei import AEI, EI, EIC, EINguyen
 from regretless.policies.ids import IDS
 from regretless.policies.limits import Limit, MostLikely, Unknown, log_cdf
@@ -8,6 +15,7 @@ from regretless.policies.scores import (
     FEASIBLE,
     STEEP,
     Candidates,
+    ChangePays,
     Constraint,
     Gate,
     PathScore,
@@ -34,6 +42,8 @@ __all__ = [
     "STEEP",
     "Candidates",
     "Ceiling",
+    "Change",
+    "ChangePays",
     "Constraint",
     "EINguyen",
     "ExploreThenCommit",

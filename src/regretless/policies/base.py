@@ -29,7 +29,15 @@ from regretless.errors import ConfigError
 from regretless.horizon import Horizon
 from regretless.improvement import gate_below
 from regretless.model import Posterior
-from regretless.policies.scores import CappedGate, Constraint, Gate, Score, log_ei, log_ei_below
+from regretless.policies.scores import (
+    CappedGate,
+    ChangeGate,
+    Constraint,
+    Gate,
+    Score,
+    log_ei,
+    log_ei_below,
+)
 
 IncumbentKind = Literal["mean", "observation", "domain", "quantile"]
 _TRIFLE = 1e-6  # of omega
@@ -62,6 +70,7 @@ class PolicyInput:
             may be.
         refuge: the point to try if no visited point may be tried, such as the baseline.
         ceiling: a value that f can't exceed; None if none is known.
+        change: the setting that runs, and what a change of it costs; None if it costs nothing.
 
     Example:
         >>> import numpy as np
@@ -103,6 +112,7 @@ class PolicyInput:
     permits: Callable[[Array], NDArray[np.bool_]] | None = None
     refuge: Array | None = None
     ceiling: Ceiling | None = None
+    change: Change | None = None
 
     @property
     def dim(self) -> int:
@@ -176,6 +186,23 @@ class Ceiling(NamedTuple):
     def above(self, xi: float, unit: float) -> float:
         """The value; a trifle above xi if xi has reached it."""
         return max(self.value, xi + _TRIFLE * unit)
+
+
+class Change(NamedTuple):
+    """What a change of the setting costs.
+
+    Attributes:
+        running: the encoded setting that runs.
+        cost: the cost of a change, in the units of the model.
+
+    Example:
+        >>> import numpy as np
+        >>> Change(running=np.array([0.2]), cost=0.5).cost
+        0.5
+    """
+
+    running: Array
+    cost: float
 
 
 class Incumbent(NamedTuple):
@@ -284,6 +311,8 @@ class Policy:
         threshold = self.threshold(inputs)
         if threshold is None:
             return ()
+        if inputs.change is not None:
+            return (self._change_gate(inputs, inputs.change),)
         xi, omega = self.xi(inputs), self.omega(inputs)
         if inputs.ceiling is None:
             return (Gate(xi, threshold, omega),)
@@ -296,6 +325,17 @@ class Policy:
             return lambda mu, s: log_ei(mu, s, xi)
         top = inputs.ceiling.above(xi, self.omega(inputs))
         return lambda mu, s: log_ei_below(mu, s, xi, top)
+
+    def _change_gate(self, inputs: PolicyInput, change: Change) -> ChangeGate:
+        """The gate if a change of the setting costs something."""
+        xi, steps, incumbent = self.xi(inputs), self.horizon(inputs), inputs.incumbent.x
+        spared = 0.0
+        if not (incumbent == change.running).all():
+            lost = xi - float(inputs.posterior.predict(change.running[None, :])[0][0])
+            spared = min(change.cost, steps * max(lost, 0.0))
+        return ChangeGate(
+            xi, steps, change.cost, spared, change.running, incumbent, self.omega(inputs)
+        )
 
     def horizon(self, inputs: PolicyInput) -> float:
         """The number of evaluations in which a gain has to make up for a loss, from this one on."""

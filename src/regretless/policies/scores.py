@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import pi, sqrt
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -20,6 +21,8 @@ from regretless.model import Posterior, SamplePath, Shared
 
 STEEP = 100.0  # penalty of an infeasible point, for each unit of slack that it lacks
 FEASIBLE = -1e-9  # a point is feasible from this slack on: rounding may make 0 negative
+
+_SURE = 30.0  # from this z on, an improvement is sure: h(z) = z
 
 Rows = slice | NDArray[np.intp]  # rows of the points of a posterior
 
@@ -208,12 +211,120 @@ class CappedGate(Constraint):
         return gate_below(self.horizon, self._room(at))
 
 
+@dataclass(frozen=True, eq=False)
+class ChangeGate(Constraint):
+    """EIC's gate if a change of the setting costs c: what an evaluation gains pays for it.
+
+    With m evaluations left, the running setting r, and the incumbent i of value xi, to keep to what
+    is known brings m xi - c0: it is the better one of a change to i and of staying at r, so
+    c0 = min(c, m (xi - mu(r))), or 0 if r is i.  To try x brings
+        mu - c [x != r] + E max((m - 1) f(x), (m - 1) xi - c [x != i]),
+    because the setting stays at x or changes to the incumbent.  So x is allowed if
+        mu - xi - c [x != r] - c [x != i] + c0 + S h((M + c [x != i]) / S) >= 0
+    for M = (m - 1)(mu - xi) and S = (m - 1) s.  For c = 0, this is `Gate`.  Either r or i is always
+    allowed.
+
+    Args:
+        xi: the incumbent value.
+        steps: m, the number of evaluations in which a gain has to make up for a loss.
+        cost: c, what a change costs.
+        spared: c0.
+        running: r, the encoded setting that runs.
+        incumbent: i, the encoded incumbent.
+        unit: omega.
+
+    Example:
+        >>> import numpy as np
+        >>> here, there = np.array([0.2]), np.array([0.8])
+        >>> gate = ChangeGate(1.0, 10, cost=2.0, spared=0.0, running=here, incumbent=here, unit=1.0)
+        >>> at = Predicted(np.array([[0.2], [0.8]]), mu=np.ones(2), sigma=np.full(2, 0.1))
+        >>> (gate.slack(at) >= 0).tolist()  # at 0.8 there is too little to gain
+        [True, False]
+    """
+
+    xi: float
+    steps: float
+    cost: float
+    spared: float
+    running: Array
+    incumbent: Array
+    unit: float
+
+    def slack(self, at: Predicted) -> Array:
+        back = self._unless(at, self.incumbent)
+        future = _hoped(*self._later(at, back))[0]
+        total = at.mu - self.xi - self._unless(at, self.running) - back + self.spared + future
+        return np.asarray(total / self.unit)
+
+    def slopes(self, at: Predicted) -> tuple[Array | float, Array | float, Array | None]:
+        _, d_mean, d_sd = _hoped(*self._later(at, self._unless(at, self.incumbent)))
+        return 1.0 + (self.steps - 1.0) * d_mean, (self.steps - 1.0) * d_sd, None
+
+    def _later(self, at: Predicted, back: Array) -> tuple[Array, Array]:
+        """M + c [x != i] and S."""
+        later = self.steps - 1.0
+        return later * (at.mu - self.xi) + back, later * self.unit * at.sigma
+
+    def _unless(self, at: Predicted, point: Array) -> Array:
+        """What a change to each point costs, from `point`."""
+        return np.asarray(self.cost * (at.x != point).any(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class ChangePays(Constraint):
+    """For policies without a gate: a change must promise as much as it costs.
+
+    That is m E max(f(x) - mu(r), 0) >= c at all points x except the running setting r.
+
+    Args:
+        value: mu(r).
+        steps: m, the number of evaluations that remain.
+        cost: c, what a change costs.
+        running: r, the encoded setting that runs.
+        unit: omega.
+
+    Example:
+        >>> import numpy as np
+        >>> pays = ChangePays(1.0, 10, cost=2.0, running=np.array([0.2]), unit=1.0)
+        >>> at = Predicted(np.array([[0.2], [0.8]]), mu=np.ones(2), sigma=np.full(2, 0.1))
+        >>> (pays.slack(at) >= 0).tolist()
+        [True, False]
+    """
+
+    value: float
+    steps: float
+    cost: float
+    running: Array
+    unit: float
+
+    def slack(self, at: Predicted) -> Array:
+        hoped = _hoped(at.mu - self.value, self.unit * at.sigma)[0]
+        cost = self.cost * (at.x != self.running).any(axis=1)
+        return np.asarray((self.steps * hoped - cost) / self.unit)
+
+    def slopes(self, at: Predicted) -> tuple[Array | float, Array | float, Array | None]:
+        _, d_mean, d_sd = _hoped(at.mu - self.value, self.unit * at.sigma)
+        return self.steps * d_mean, self.steps * d_sd, None
+
+
+def _hoped(mean: Array, sd: Array) -> tuple[Array, Array, Array]:
+    """E max(v, 0) for v ~ N(mean, sd^2), and its slopes in mean and sd."""
+    from scipy.special import ndtr
+
+    sd = np.maximum(sd, 1e-300)
+    z = np.clip(mean / sd, -_SURE, _SURE)
+    value = np.where(z < _SURE, sd * np.exp(log_h_and_slope(z)[0]), mean)
+    return value, ndtr(z), np.exp(-0.5 * z * z) / sqrt(2 * pi)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Score(ABC):
     """The base class of functions that the search maximises over the unit cube.
 
     Args:
         constraints: limits on where the search may go.
+        unit: a difference of two values that is large: 1 for logarithms, and a quarter of omega
+            for values in the units of f.
 
     Example:
         >>> import numpy as np
@@ -228,6 +339,7 @@ class Score(ABC):
     """
 
     constraints: tuple[Constraint, ...] = ()
+    unit: float = 1.0
 
     def within(self, *constraints: Constraint) -> Self:
         """The same score with further constraints."""
@@ -478,4 +590,4 @@ def upper_score(posterior: Posterior, width: float) -> Score:
     def utility(mu: Array, s: Array) -> tuple[Array, Array, Array]:
         return mu + width * s, np.ones_like(mu), np.full_like(s, width)
 
-    return PosteriorScore(posterior, posterior.omega, utility)
+    return PosteriorScore(posterior, posterior.omega, utility, unit=0.25 * posterior.omega)

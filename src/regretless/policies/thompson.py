@@ -62,4 +62,4 @@ class GPTS(Policy):
 
     def score(self, inputs: PolicyInput) -> Score:
         path = inputs.posterior.sample_path(inputs.rng, self.features, self.width(inputs))
-        return PathScore(path, inputs.posterior)
+        return PathScore(path, inputs.posterior, unit=0.25 * inputs.posterior.omega)

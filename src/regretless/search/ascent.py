@@ -14,7 +14,7 @@ from regretless._internal.arrays import Array
 from regretless.defaults import SearchRules
 from regretless.policies import Score
 from regretless.search.pool import Pool, best_apart
-from regretless.search.slice import Domain
+from regretless.search.slice import Domain, ends_of
 
 # Each stage: the number of points that climb, the strength of the barrier, and the iterations.
 Stages: TypeAlias = tuple[tuple[int, float, int], ...]
@@ -30,7 +30,7 @@ def climb(pool: Pool, space: Domain, movable: NDArray[np.bool_], stages: Stages)
         stages: see `Stages`.  Each stage continues with the best points of the last one.
     """
     rules = pool.rules
-    ascent = _Ascent(pool.score, pool.best(stages[0][0]), movable, rules)
+    ascent = _Ascent(pool.score, pool.best(stages[0][0]), movable, rules, *ends_of(space))
     tops = []
     for count, barrier, iterations in stages:
         if count < len(ascent.x):
@@ -47,9 +47,16 @@ class _Ascent:
     """
 
     def __init__(
-        self, score: Score, x: Array, movable: NDArray[np.bool_], rules: SearchRules
+        self,
+        score: Score,
+        x: Array,
+        movable: NDArray[np.bool_],
+        rules: SearchRules,
+        low: Array | float,
+        high: Array | float,
     ) -> None:
         count, dim = x.shape
+        self.low, self.high = low, high
         self.score, self.x, self.movable, self.rules = score, x, movable, rules
         self.value = np.zeros(count)
         self.step = np.ones(count)
@@ -67,14 +74,14 @@ class _Ascent:
         value, slope = self._look(self.x, barrier)
         for _ in range(iterations):
             x = self.x
-            free = np.where(np.where(slope < 0.0, x > 0.0, x < 1.0), slope, 0.0)
+            free = np.where(np.where(slope < 0.0, x > self.low, x < self.high), slope, 0.0)
             direction = self._direction(free)
             if _dot(direction, free).max() < self.rules.flat:
                 break
             most = self.rules.longest_step
             longest = np.maximum(np.abs(direction).max(axis=1), most)
             direction *= (most * self.step / longest)[:, None]
-            new = np.minimum(np.maximum(x + direction, 0.0), 1.0)
+            new = np.minimum(np.maximum(x + direction, self.low), self.high)
             moved = new - x
             new_value, new_slope = self._look(new, barrier)
             better = new_value >= value + 1e-4 * _dot(moved, free)

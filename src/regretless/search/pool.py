@@ -12,7 +12,8 @@ from regretless._internal.arrays import Array
 from regretless.defaults import SearchRules
 from regretless.model import Posterior
 from regretless.policies import FEASIBLE, STEEP, Candidates, Score
-from regretless.search.slice import Domain, Slice, rows_in, structured
+from regretless.search.slice import Domain, rows_in, structured
+from regretless.space import Space
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ def candidates(
     if structured(space):  # values drawn at random are seldom good, and cost more than numbers
         count = min(count, rules.drawn_points)
     others = space.spread(_spread(count, space.dim, rng))
-    if isinstance(space, Slice):  # points that are good elsewhere may be good here as well
+    if not isinstance(space, Space):  # points that are good elsewhere may be good here as well
         others = np.vstack([space.moved(posterior.points), others])
     return Candidates(posterior, others, rows=rows)
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless.policies import Rows
+from regretless.search.box import Box
 from regretless.space import Space, Structured, product
 
 
@@ -79,12 +80,12 @@ class Slice:
         return points
 
 
-Domain: TypeAlias = Space | Slice
+Domain: TypeAlias = Space | Slice | Box
 
 
 def structured(domain: Domain) -> dict[int, Structured]:
     """The structured parameters that a search may move, by their columns."""
-    space = domain._space if isinstance(domain, Slice) else domain
+    space = domain if isinstance(domain, Space) else domain._space
     columns = enumerate(space.columns)
     found = {j: p for j, p in columns if isinstance(p, Structured)}
     return {j: p for j, p in found.items() if domain.discrete[j]}
@@ -92,4 +93,9 @@ def structured(domain: Domain) -> dict[int, Structured]:
 
 def rows_in(domain: Domain, points: Array) -> Rows:
     """The rows of the visited points that lie in the domain, so that they may be tried again."""
-    return domain.rows(points) if isinstance(domain, Slice) else slice(None)
+    return slice(None) if isinstance(domain, Space) else domain.rows(points)
+
+
+def ends_of(domain: Domain) -> tuple[Array | float, Array | float]:
+    """The smallest and the largest coordinate of each column."""
+    return (domain.low, domain.high) if isinstance(domain, Box) else (0.0, 1.0)

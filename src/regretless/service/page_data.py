@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -64,6 +64,7 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
         "known": _known(optimizer),
         "best": view and _best(view.best),
         "noise_sd": view and view.noise_sd,
+        "periods": view and view.periods,
         "worth_exploring": view and view.worth_exploring(),
         "pending": _under_way(snapshot, optimizer.pending),
         "proposed": _under_way(snapshot, optimizer.proposed),
@@ -72,7 +73,7 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
         "baseline": optimizer.baseline and _exact(optimizer.baseline),
         "loss": view and _loss(Ledger.from_rows(optimizer, rows)),
         "running": view and _running(Ledger.from_rows(optimizer, rows)),
-        "calibration": _calibration(rows),
+        "calibration": _calibration(view.without_periods(rows) if view else rows),
         "slices": view.slices() if view else [],
         "trials": [_trial(i, row) for i, row in list(enumerate(rows))[-TABLE_ROWS:]],
     }
@@ -213,6 +214,31 @@ class _PosteriorView:
         return (
             json_number(self.situation.posterior.noise_sd * self.situation.unit) if fitted else None
         )
+
+    @property
+    def periods(self) -> dict[str, Any] | None:
+        """How much periods differ, and what the controls saved; None without controls."""
+        found = self.situation.period_effect
+        if found is None:
+            return None
+        numbers = {name: json_number(value) for name, value in vars(found).items()}
+        return {**numbers, "sentence": str(found)}
+
+    def without_periods(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """The rows, with each value corrected by its control, and with the noise that it has."""
+        periods, sign = self.situation.fitted.periods, self.optimizer.sign
+        if periods is None:
+            return rows
+        trials, out = self.optimizer._records.trials, []
+        for row in rows:
+            if row.number is not None and row.value is not None:
+                record = trials[row.number]
+                told = self.optimizer._observation(record.x, record.outcomes)
+                value, weight, variance = periods.corrected(told)[1:4]
+                sem = None if variance is None else math.sqrt(variance)
+                row = replace(row, value=sign * value, sem=sem, count=weight)
+            out.append(row)
+        return out
 
     def worth_exploring(self) -> float | None:
         """The share of the space that passes the policy's gate; None if the policy has no gate."""

@@ -5,6 +5,7 @@ from regretless.space.lists import Categorical, Ordinal
 from regretless.space.numbers import Float, Int
 from regretless.space.orders import Permutation, Subset
 from regretless.space.parameter import Parameter, Scalar
+from regretless.space.scales import Levels, Line
 from regretless.space.sequences import Sequence
 from regretless.space.space import Space, product
 from regretless.space.structured import Structured, has_structure
@@ -15,6 +16,8 @@ __all__ = [
     "Float",
     "Graph",
     "Int",
+    "Levels",
+    "Line",
     "Ordinal",
     "Parameter",
     "Permutation",

@@ -31,7 +31,12 @@ COARSEST_BITS = 10  # a range with fewer than 2^10 cells is too narrow to be tun
 
 @dataclass(frozen=True)
 class Line:
-    """A continuous range, linear or logarithmic, quantised to 2^-bits of its length."""
+    """A continuous range, linear or logarithmic, quantised to 2^-bits of its length.
+
+    Example:
+        >>> Line(10.0, 1000.0, log=True).to_value(0.5)
+        100.0
+    """
 
     low: float
     high: float
@@ -79,7 +84,13 @@ class Line:
 
 
 class Levels(ABC):
-    """The positions of the levels k = 0, …, count - 1 in the unit interval."""
+    """The positions of the levels k = 0, …, count - 1 in the unit interval.
+
+    Example:
+        >>> import numpy as np
+        >>> Ranks(5).at(np.array([0, 1])).tolist()
+        [0.0, 0.25]
+    """
 
     count: int
 

@@ -229,7 +229,13 @@ class Structured(Parameter):
 
 
 def has_structure(space: Space) -> bool:
-    """Whether some parameter of the space is structured."""
+    """Whether some parameter of the space is structured.
+
+    Example:
+        >>> import regretless as rl
+        >>> has_structure(rl.Space({"x": rl.Float(0.0, 1.0)}))
+        False
+    """
     return any(isinstance(parameter, Structured) for parameter in space.columns)
 
 

@@ -287,7 +287,7 @@ class Journal:
                 raise ConfigError(f"name: another study is or was called {shown(new)}")
             conn.execute(_DELETE, {"study": new})  # the row that had its other name
             conn.execute(_MOVE, {"study": old, "new": new})
-            text, _ = _dump(RENAMED, body)
+            text, _ = _dump(RENAMED, body, acting.get())
             common = {"time": now(), "kind": RENAMED, "version": version, "body": text}
             places = ((new, last + 1, f"{RENAMED} {last + 1}"), (old, 1, RENAMED))
             for study, seq, key in places:

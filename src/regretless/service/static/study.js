@@ -175,7 +175,7 @@ function state(name, refresh) {
     h("div", { class: "actions" }, ask, extend),
     doing.problem,
   );
-  const update = ({ counts, noise_sd, worth_exploring, calibration, mode, archived }) => {
+  const update = ({ counts, noise_sd, periods, worth_exploring, calibration, mode, archived }) => {
     ask.textContent = mode === "recommend" ? "Ask for a proposal" : "Ask for a trial";
     ask.disabled = archived;
     bar.max = Math.max(counts.budget, counts.asked);
@@ -195,6 +195,11 @@ function state(name, refresh) {
       ["Of the space still worth exploring", percent(worth_exploring)],
       ["Results inside their 95 % prediction", percent(calibration.inside)],
     ];
+    if (periods)
+      rows.push(
+        ["Sd of the effect of a period", number(periods.effect_sd, 3)],
+        ["A result with its control counts as", `${number(periods.saved, 3)} without`],
+      );
     facts.replaceChildren(
       ...rows.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, String(value)))),
     );

@@ -135,6 +135,17 @@ def report() -> str:
         lines.append(
             f"| {about} | {total:.2f} | {np.median(ratios):.2f} | {changes:.0f} | {apart:.0%} |"
         )
+    lines.append("")
+    for name in (name for name in VARIANTS if name.startswith("cost")):
+        cost = float(name.split()[1])
+        mine, plain = (
+            sum(each[kind]["regret"] + cost * each[kind]["changes"] for each in whole.values())
+            for kind in (name, "plain")
+        )
+        lines.append(
+            f"If each change costs {cost:g} spreads, regret and changes together are"
+            f" {mine / plain:.2f} times those of runs that do not know the cost."
+        )
     return "\n".join(lines) + "\n"
 
 

@@ -25,6 +25,8 @@ PAGES = [
     "docs/live-tuning.md",
     "docs/approval.md",
     "docs/do-no-harm.md",
+    "docs/control.md",
+    "docs/small-steps.md",
     "docs/guardrails.md",
 ]
 

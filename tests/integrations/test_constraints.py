@@ -8,6 +8,8 @@ import pytest
 
 import regretless as rl
 
+pytestmark = pytest.mark.integration
+
 
 def latency(x: float) -> float:
     return 100.0 + 200.0 * x * x  # 250 at x = 0.87

@@ -224,10 +224,16 @@ class LossSoFar:
 
     def __str__(self) -> str:
         spent = "; it is spent: only the baseline is tried, or what is known to be better"
+        if self.expected < 0.0:
+            so_far = f"have gained {-self.expected:.4g} over the baseline"
+        else:
+            so_far = f"have lost {self.expected:.4g} against the baseline"
+        most = f"a loss of at most {self.high:.4g}" if self.high > 0.0 else "no loss in all"
+        chance = "below 0.01" if self.exceeded < 1e-4 else f"{100 * self.exceeded:.2g}"
         return (
-            f"loss budget {self.budget:.4g}: the trials have lost {self.expected:.4g} against the"
-            f" baseline, at most {self.high:.4g} with {100 * self.confidence:.4g} %; the chance"
-            f" that it is exceeded is {100 * self.exceeded:.2g} %{spent if self.is_spent else ''}"
+            f"loss budget {self.budget:.4g}: the trials {so_far}, {most} with"
+            f" {100 * self.confidence:.4g} %; the chance that it is exceeded is {chance} %"
+            f"{spent if self.is_spent else ''}"
         )
 
 

@@ -77,7 +77,7 @@ def demonstrate(service: subprocess.Popen[str], options: argparse.Namespace) -> 
     if not address.startswith("http"):
         return  # it has said why
     client = Client(address, patience=10.0)
-    study = client.create(STUDY, space=space, budget=DAYS)
+    study = client.create(STUDY, space=space, budget=DAYS, baseline=TODAY)
     value, sem = clicks_per_hundred(TODAY, np.random.default_rng(99))
     study.observe(TODAY, value, sem=sem, key="today")
     print(f"The live page: {address}  (Ctrl-C ends it)", flush=True)

@@ -128,6 +128,7 @@ def maximize(
     defaults: int | None = None,
     baseline: Mapping[str, Scalar] | None = None,
     guardrails: Sequence[Guardrail] | None = None,
+    free_start: bool | None = None,
     optimum: float | None = None,
     bound: float | None = None,
     executor: Executor | None = None,
@@ -153,6 +154,7 @@ def maximize(
         defaults: the version of the library's defaults; see `Optimizer`.
         baseline: the setting that runs today; see `Optimizer`.
         guardrails: limits on metrics that f returns; see `Optimizer`.
+        free_start: whether the points of the start may break guardrails; see `Optimizer`.
         optimum: the best value that f can take, if it is known; see `Optimizer`.
         bound: a value that f can't exceed, if only that is known; see `Optimizer`.
         executor: an executor of concurrent.futures, on which f is called; None calls it here.
@@ -192,6 +194,7 @@ def maximize(
         defaults=defaults,
         baseline=baseline,
         guardrails=guardrails,
+        free_start=free_start,
         optimum=optimum,
         bound=bound,
     )
@@ -212,6 +215,7 @@ def minimize(
     defaults: int | None = None,
     baseline: Mapping[str, Scalar] | None = None,
     guardrails: Sequence[Guardrail] | None = None,
+    free_start: bool | None = None,
     optimum: float | None = None,
     bound: float | None = None,
     executor: Executor | None = None,
@@ -243,6 +247,7 @@ def minimize(
         defaults=defaults,
         baseline=baseline,
         guardrails=guardrails,
+        free_start=free_start,
         optimum=optimum,
         bound=bound,
     )

@@ -178,6 +178,9 @@ def create(
     sparse_changes: Annotated[
         bool, typer.Option("--sparse-changes", help="Change few parameters of the baseline.")
     ] = False,
+    free_start: Annotated[
+        bool, typer.Option("--free-start", help="Points of the start may break guardrails.")
+    ] = False,
     mode: Annotated[str | None, typer.Option(help="automatic (default) or recommend.")] = None,
     optimum: Annotated[float | None, typer.Option(help="The best value, if it is known.")] = None,
     bound: Annotated[float | None, typer.Option(help="A value that none is better than.")] = None,
@@ -201,6 +204,7 @@ def create(
         "confidence": confidence,
         "change_cost": change_cost,
         "sparse_changes": sparse_changes or None,
+        "free_start": free_start or None,
         "mode": mode,
         "optimum": optimum,
         "bound": bound,

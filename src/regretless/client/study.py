@@ -121,6 +121,7 @@ class Client(Connection):
         max_step: Mapping[str, Step] | None = None,
         change_cost: float | None = None,
         sparse_changes: bool | None = None,
+        free_start: bool | None = None,
         mode: Mode | None = None,
         optimum: float | None = None,
         bound: float | None = None,
@@ -130,8 +131,8 @@ class Client(Connection):
         Args:
             name: the name of the study.
             space, budget, policy, direction, seed, n0, defaults, baseline, loss_budget, confidence,
-                guardrails, max_step, change_cost, sparse_changes, mode, optimum, bound: the
-                settings of `Optimizer`; None for its default.
+                guardrails, max_step, change_cost, sparse_changes, free_start, mode, optimum,
+                bound: the settings of `Optimizer`; None for its default.
 
         Returns:
             The study.
@@ -160,6 +161,7 @@ class Client(Connection):
             "max_step": max_step,
             "change_cost": change_cost,
             "sparse_changes": sparse_changes,
+            "free_start": free_start,
             "mode": mode,
         }
         safety = Safety.checked(space, limits).to_json()

@@ -115,6 +115,7 @@ class Optimizer(WithLock):
             range, or {"by": an absolute change}.
         change_cost: what a change of the setting costs, in the units of the results.
         sparse_changes: whether to change as few parameters of the baseline as possible.
+        free_start: whether the points of the start may break guardrails.
         mode: "automatic", or "recommend" if a person approves each trial; see `approve`.
         optimum: the best value that f can take, if it is known.  The run stops exploring when
             nothing more can be gained.  If results are clearly better, there is a warning, and the
@@ -157,6 +158,7 @@ class Optimizer(WithLock):
         max_step: Mapping[str, Step] | None = None,
         change_cost: float | None = None,
         sparse_changes: bool | None = None,
+        free_start: bool | None = None,
         mode: Mode | None = None,
         optimum: float | None = None,
         bound: float | None = None,
@@ -184,6 +186,7 @@ class Optimizer(WithLock):
                 "max_step": max_step,
                 "change_cost": change_cost,
                 "sparse_changes": sparse_changes,
+                "free_start": free_start,
                 "mode": mode,
             },
         )
@@ -857,7 +860,8 @@ class Optimizer(WithLock):
         begun += 0 if start.listed else len(self._records.known)
         # A trial in place of a forbidden point counts.  But a point that was forbidden by a
         # guardrail may be allowed later, in time for what it tells to be of use.
-        later = bool(self.safety.guardrails) and 2 * self.asked < self.budget
+        held_back = bool(self.safety.guardrails) and not self.safety.free_start
+        later = held_back and 2 * self.asked < self.budget
         if self._is_limited and not start.listed and not later:
             begun = max(begun, self._records.used)
         fitted = self._belief.fitted
@@ -890,7 +894,7 @@ class Optimizer(WithLock):
         fresh = self._belief.refit_if_due()
         plain = replace(plain, refitted=fresh.source is not self._belief.source)
         situation = self._situation(fresh, rng, guards)
-        x, decision = situation.decide(plain, points)
+        x, decision = situation.decide(plain, points, free_start=self.safety.free_start)
         if self._is_rejected(x):
             found = situation.best_allowed(plain)
             if found is None or self._is_rejected(found[0]):

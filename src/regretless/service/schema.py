@@ -195,6 +195,9 @@ class NewStudy(_Request):
     ] = None
     change_cost: Annotated[float | None, Strict(), Field(description="of each change")] = None
     sparse_changes: StrictBool | None = None
+    free_start: Annotated[
+        StrictBool | None, Field(description="points of the start may break guardrails")
+    ] = None
     mode: Literal["automatic", "recommend"] | None = None
     optimum: Annotated[
         float | None, Strict(), Field(description="the best value, if it is known")

@@ -149,6 +149,7 @@ class Study(Reading):
         max_step: Mapping[str, Step] | None = None,
         change_cost: float | None = None,
         sparse_changes: bool | None = None,
+        free_start: bool | None = None,
         mode: Mode | None = None,
         optimum: float | None = None,
         bound: float | None = None,
@@ -164,9 +165,9 @@ class Study(Reading):
                 Journal, for several studies over the same connections.
             name: the name of the study.
             space, budget, seed, policy, direction, design, n0, model, defaults, baseline,
-                loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes, mode,
-                optimum, bound: the settings of `Optimizer`; None for its default, or for the stored
-                setting.
+                loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes,
+                free_start, mode, optimum, bound: the settings of `Optimizer`; None for its
+                default, or for the stored setting.
             read_only: whether to refuse every change.
 
         Returns:
@@ -198,6 +199,7 @@ class Study(Reading):
             "max_step": max_step,
             "change_cost": change_cost,
             "sparse_changes": sparse_changes,
+            "free_start": free_start,
             "mode": mode,
             "optimum": optimum,
             "bound": bound,

@@ -77,7 +77,8 @@ export function studyView(name, refresh, announce) {
 }
 
 function news({ counts, best }) {
-  return `${plural(counts.told, "result")}, ${counts.remaining} left. Best mean ${number(best.mean)}.`;
+  const left = counts.budget === null ? "" : `, ${counts.remaining} left`;
+  return `${plural(counts.told, "result")}${left}. Best mean ${number(best.mean)}.`;
 }
 
 // -- the incumbent --------------------------------------------------------------------------------
@@ -178,9 +179,13 @@ function state(name, refresh) {
   const update = ({ counts, noise_sd, periods, worth_exploring, calibration, mode, archived }) => {
     ask.textContent = mode === "recommend" ? "Ask for a proposal" : "Ask for a trial";
     ask.disabled = archived;
+    const endless = counts.budget === null;
+    bar.hidden = endless;
     bar.max = Math.max(counts.budget, counts.asked);
     bar.value = counts.asked;
-    words.textContent = `${counts.remaining.toLocaleString("en")} of ${counts.budget.toLocaleString("en")} evaluations left`;
+    words.textContent = endless
+      ? `${counts.asked.toLocaleString("en")} evaluations so far, no end; each gain counts for the next ${counts.remaining.toLocaleString("en")}`
+      : `${counts.remaining.toLocaleString("en")} of ${counts.budget.toLocaleString("en")} evaluations left`;
     const rows = [
       ["Told", counts.told],
       ["Pending", counts.pending],
@@ -204,7 +209,7 @@ function state(name, refresh) {
       ...rows.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, String(value)))),
     );
     total.min = counts.asked;
-    total.placeholder = String(2 * counts.budget);
+    total.placeholder = String(2 * (counts.budget ?? counts.asked));
   };
   return { element, update };
 }

@@ -230,7 +230,7 @@ class LossRules(NamedTuple):
     share: float = 0.2  # of the risk that is left, which one step may use
     # While few distinct points are known, nobody knows how much f varies.  Its sd counts as at
     # least this share of the budget then, so that the first steps are short.
-    doubt: float = 0.5
+    doubt: float = 1.0
     # The default model of a run with a loss budget: a single fit is too sure of itself at first.
     model: ModelRules = ModelRules(method="ensemble", noise_prior=(log(0.08), 1.75))
 
@@ -257,8 +257,7 @@ class MetricRules(NamedTuple):
 
     def model(self, usual: ModelRules) -> ModelRules:
         """The settings of the model of a metric."""
-        own = {"method": self.method, "kernel": self.kernel, "noise_prior": self.noise_prior}
-        return usual._replace(**own)
+        return usual._replace(method=self.method, kernel=self.kernel, noise_prior=self.noise_prior)
 
 
 class KnownRules(NamedTuple):
@@ -280,6 +279,9 @@ class Defaults(NamedTuple):
     model: ModelRules = ModelRules()
     fit: FitRules = FitRules()
     tail: TailRules = TailRules()
+    # With a loss budget, guardrails or limited steps, the start stays near the baseline.  Its few
+    # results differ little, so they do not say which outcomes are usual.
+    tail_near_baseline: TailRules = TailRules(far=5.0, first_results=8, lower_half=True)
     periods: PeriodRules = PeriodRules()
     ids: IDSRules = IDSRules()
     search: SearchRules = SearchRules()

@@ -194,6 +194,8 @@ class Optimizer(WithLock):
                 "mode": mode,
             },
         )
+        if self._is_limited or self.safety.max_step:
+            self.defaults = self.defaults._replace(tail=self.defaults.tail_near_baseline)
         self._known = Known.of(optimum, bound)
         n0 = None if n0 is None else checked_n0(n0)
         points = checked_design(space, design)

@@ -80,7 +80,18 @@ _VERDICTS = (Approved, Rejected, Reconsidered)
 _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
     # A proposal must not be near a point that was rejected meanwhile, and its fit must not have
     # seen a result that was retracted.
-    Asked: (Asked, Extended, Baseline, Rejected, Retracted, Unobserved, Changed, Archived),
+    # Without an abandoned trial, another setting runs, from which steps are limited.
+    Asked: (
+        Asked,
+        Abandoned,
+        Extended,
+        Baseline,
+        Rejected,
+        Retracted,
+        Unobserved,
+        Changed,
+        Archived,
+    ),
     Extended: (Asked, Extended),
     Baseline: (Asked, Baseline, Changed),
     Abandoned: (Told, Abandoned, Retracted),

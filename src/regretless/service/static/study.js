@@ -238,7 +238,7 @@ function verbs(refresh) {
 
 function pending(name, refresh) {
   const doing = verbs(refresh);
-  const make = (trial) => waiting(name, trial, doing);
+  const make = (trial, data) => waiting(name, trial, data.metrics, doing);
   return underWay("Pending trials", "third", doing, make, (data) => data.pending);
 }
 
@@ -270,7 +270,7 @@ function underWay(title, size, doing, make, wanted) {
     }
     for (const trial of wanted(data)) {
       if (shown.has(trial.number)) continue;
-      shown.set(trial.number, make(trial));
+      shown.set(trial.number, make(trial, data));
       items.append(shown.get(trial.number).element);
     }
     none.hidden = shown.size > 0;
@@ -327,19 +327,36 @@ function proposal(name, trial, doing, refresh) {
   return { element, tick };
 }
 
-function waiting(name, trial, doing) {
-  const { lines, tick } = about(trial);
-  const value = h("input", {
-    id: `tell-${trial.number}`,
+// A field for a number; `read` returns null if it is empty.
+function numberField(id, label, options) {
+  const input = h("input", {
+    id,
     inputmode: "decimal",
-    required: true,
     autocomplete: "off",
     class: "short",
+    ...options,
   });
+  const read = () => {
+    const number = typed(input.value);
+    if (number !== null && !Number.isFinite(number))
+      throw new Error(`${label} must be a number, not “${input.value}”.`);
+    return number;
+  };
+  return { read, elements: [h("label", { for: id }, label), input] };
+}
+
+function waiting(name, trial, metrics, doing) {
+  const { lines, tick } = about(trial);
+  const value = numberField(`tell-${trial.number}`, "Result", { required: true });
+  const beside = metrics.map((metric, i) => [
+    metric,
+    numberField(`tell-${trial.number}-${i}`, metric),
+  ]);
   const tell = () => {
-    const result = typed(value.value);
-    if (!Number.isFinite(result))
-      throw new Error(`The result must be a number, not “${value.value}”.`);
+    const known = beside.map(([metric, field]) => [metric, field.read()]);
+    const told = known.filter(([, number]) => number !== null);
+    const result = { value: value.read() };
+    if (told.length) result.metrics = Object.fromEntries(told);
     return api.tell(name, trial.number, result);
   };
   const abandon = () => doing.run(() => api.abandon(name, trial.number));
@@ -350,8 +367,8 @@ function waiting(name, trial, doing) {
     h(
       "form",
       { class: "inline", onsubmit: doing.submit(async () => tell()) },
-      h("label", { for: value.id }, "Result"),
-      value,
+      value.elements,
+      beside.flatMap(([, field]) => field.elements),
       h(
         "button",
         { type: "submit", "aria-label": `Tell the result of trial ${trial.number}` },

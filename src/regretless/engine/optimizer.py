@@ -196,6 +196,9 @@ class Optimizer(WithLock):
         )
         if self._is_limited or self.safety.max_step:
             self.defaults = self.defaults._replace(tail=self.defaults.tail_near_baseline)
+        if self.safety.loss_budget is not None:
+            fit = self.defaults.loss.applied_to(self.defaults.fit)
+            self.defaults = self.defaults._replace(fit=fit)
         self._known = Known.of(optimum, bound)
         n0 = None if n0 is None else checked_n0(n0)
         points = checked_design(space, design)

@@ -240,7 +240,8 @@ def test_a_run_within_its_loss_budget(direction: Any, behind: int) -> None:
     last = optimizer.trials[-1].decision
     assert last.total_loss is not None
     assert last.total_loss_high is not None
-    assert last.total_loss == pytest.approx(lost[-1], abs=0.5)
+    # The baseline has one result, with noise 0.02, which counts 29 times.
+    assert last.total_loss == pytest.approx(lost[-1], abs=2 * 29 * 0.02)
     assert last.total_loss < last.total_loss_high
     assert "total loss against the baseline expected" in str(last)
 

@@ -389,7 +389,7 @@ class Belief:
         weights = self.posterior.weights if isinstance(self.posterior, Mixture) else None
         before, surprised = self._last_draws(scale)
         model = self.model
-        if rules.ensemble.least_extent < 1.0:
+        if rules.ensemble.least_extent < 1.0 and not all_alike(data):
             model, rules = _for_whole_space(model, rules, data.x, self._ordered)
         drawn = draw_ensemble(data, start, model, rules, rng, before, weights, surprised, noise)
         return {"ensemble": drawn, "ok": not all_alike(data)}

@@ -158,8 +158,8 @@ def write() -> None:
                 "",
                 "## Shapes that are hard to foresee",
                 "",
-                "40 trials each; losses are in the units of f. The hill is 2 to 6 high, so L is small"
-                " beside what a trial far away would lose.",
+                "40 trials each; losses are in the units of f. The hill is 2 to 6 high, so L is"
+                " small beside what a trial far away would lose.",
                 "",
                 *shapes(),
                 "",

@@ -85,7 +85,9 @@ class Forecast:
     def curve(self, prob: float = 0.8) -> tuple[Array, Array]:
         """The ends of the interval of the total gain, now and after each of the next trials."""
         check_inside("prob", prob, "a probability")
-        low, high = np.quantile(self.gain, [0.5 - prob / 2, 0.5 + prob / 2], axis=0)
+        ends = [0.5 - prob / 2, 0.5 + prob / 2]
+        # Between two of n draws, the next one falls with probability 1 / (n + 1).
+        low, high = np.quantile(self.gain, ends, axis=0, method="weibull")
         return low, high
 
     @property

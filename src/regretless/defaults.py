@@ -20,6 +20,7 @@ from regretless._internal.validate import check_amount, is_number
 from regretless.errors import ConfigError
 
 Method = Literal["ensemble", "map", "ml", "fixed"]  # how hyper-parameters are found, see `Model`
+Noise = Literal["constant", "auto"]  # whether the noise is the same everywhere, see `Model`
 
 
 @dataclass(frozen=True)
@@ -161,6 +162,20 @@ class TailRules(NamedTuple):
     median_to_sd: float = 1.5  # the sd of a normal is 1.48 times its median absolute deviation
 
 
+class NoiseRules(NamedTuple):
+    """The model of noise that differs from place to place, `Model(noise="auto")`."""
+
+    # Prior sds of the coefficients of the logarithm of the variance.  If the sd of the noise grows
+    # tenfold over the space, the logarithm of its variance grows by 4.6.
+    typical_sd: float = 3.0  # of a change of the typical variance
+    level: float = 1.0  # by the level of the outcome, per unit of its spread
+    line: float = 1.5  # by place, from the middle of the space to its border, over sqrt(d)
+    curve: float = 1.0
+    step: float = 1.0  # of a choice
+    odds: tuple[float, float, float] = (0.5, 0.5, 0.25)  # prior odds: level, place, both
+    least_results: int = 6  # with fewer results, the noise is the same everywhere
+
+
 class PeriodRules(NamedTuple):
     """How the effect of periods is estimated from controls, see `model/periods.py`."""
 
@@ -269,6 +284,7 @@ class Defaults(NamedTuple):
     model: ModelRules = ModelRules()
     fit: FitRules = FitRules()
     tail: TailRules = TailRules()
+    noise: NoiseRules = NoiseRules()
     periods: PeriodRules = PeriodRules()
     ids: IDSRules = IDSRules()
     search: SearchRules = SearchRules()

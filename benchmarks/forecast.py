@@ -32,7 +32,7 @@ RECORDS = ROOT / "docs" / "results" / "forecast" / "records.jsonl"
 PAGE = ROOT / "docs" / "results" / "forecast.md"
 BUDGET = 40
 MARKS = (10, 20, 30)  # 20 is half-way
-DRAWS = 16
+DRAWS = 9
 
 
 def run(family: str, seed: int) -> dict[str, Any]:

@@ -10,5 +10,6 @@ except the two that are slow or have twenty parameters. The rules were written b
 - constant: the sd is the same everywhere.
 
 In the first three, the largest sd over the space is 10 times the smallest. The mean of the sd over
-the space is 0.1 to 1 times the spread of f (log-uniform), and the budget is 40 to 160.
+the space is 0.3 to 2 times the spread of f (log-uniform), so that noise matters, and the budget is
+50 to 200.
 """

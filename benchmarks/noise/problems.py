@@ -27,7 +27,7 @@ SHAPES = (
     choose.mixed,
 )
 TIMES = 10.0  # the largest sd is so many times the smallest
-NOISE, BUDGET = (0.1, 1.0), (40.0, 160.0)
+NOISE, BUDGET = (0.3, 2.0), (50.0, 200.0)
 _STREAM = 0x6E6F6973
 
 

@@ -140,6 +140,14 @@ class Situation:
         sd = self.user_sd(mu, sigma)
         return self.user(mu), np.hypot(sd, self.level_sd) if self.level_sd else sd
 
+    def noise_sd(self, x: Array) -> Array:
+        """The sd of the noise of one result at the rows of x, in the user's units."""
+        posterior, noise = self.inputs.posterior, self.fitted.noise
+        typical = posterior.noise_sd * self.unit
+        if noise is None:
+            return np.full(len(x), typical)
+        return typical * np.sqrt(noise.ratio(x, posterior.predict(x)[0]))
+
     @property
     def level_sd(self) -> float:
         """What is unknown about the level of f itself, in the user's units, if there are controls.
@@ -203,8 +211,15 @@ class Situation:
         """The posterior, in which each pending point counts as observed."""
         posterior = self.posterior
         for x in self.waiting:
-            posterior = posterior.expecting(x)
+            posterior = self._with_pending(posterior, x)
         return posterior
+
+    def _with_pending(self, posterior: Posterior, x: Array) -> Posterior:
+        """The posterior, in which x counts as observed."""
+        if self.fitted.noise is None:
+            return posterior.expecting(x)
+        mu = float(posterior.predict(x[None, :])[0][0])
+        return posterior.expecting(x, self.fitted.weighed(1.0, x, mu))
 
     @cached_property
     def _begin(self) -> Callable[[int], Candidates]:
@@ -260,6 +275,7 @@ class Situation:
             moved=None if self._slice is None else self._slice.moved,
             ceiling=self._ceiling,
             change=self._change,
+            noise=self.fitted.noise,
         )
 
     @property
@@ -402,7 +418,9 @@ class Situation:
             found = self._sparser(score, found, self.sparse_from)
         if found.row is None and policy.merge:
             rules, equal = self.defaults.merge, tuple(structured(self._domain))
-            row = same_point(score, begin, found.x, inputs.horizon.steps, rules, equal)
+            row = same_point(
+                score, begin, found.x, inputs.horizon.steps, rules, equal, inputs.noise
+            )
             if row is not None and not self._changes_more(sampled[row], found.x):
                 return _Choice(sampled[row], row, True, held_back)
         return _Choice(found.x, found.row, held_back=held_back)
@@ -477,7 +495,7 @@ class Situation:
             merged=choice.merged,
             held_back=choice.held_back,
             caution=choice.caution,
-            noise_sd=posterior.noise_sd * self.unit,
+            noise_sd=float(self.noise_sd(x[None, :])[0]),
             fit_ok=self.fitted.ok,
             jitter=posterior.jitter,
             **self._numbers(x),

@@ -23,7 +23,7 @@ from regretless._internal.frames import dataframe_of
 from regretless._internal.locks import WithLock, in_turn
 from regretless._internal.shown import shown
 from regretless._internal.validate import LEAST_SCALE, is_iterable, is_one_of, whole
-from regretless.defaults import defaults_of
+from regretless.defaults import Noise, defaults_of
 from regretless.design import Start, checked_design, checked_n0, farthest
 from regretless.engine import saved
 from regretless.engine.events import (
@@ -104,6 +104,8 @@ class Optimizer(WithLock):
             and 2d + 2.  These three take at most a quarter of the budget.
             "grid" takes M^d points, M near budget^(1 / (2d)).
         model: a `Model`; None for the default, and `Model.paper()` for the paper's setting.
+        noise: "auto" to find out where results scatter more, or "constant"; see `Model`.  None for
+            what the model says.
         defaults: the version of the library's defaults; None for the newest.  A run that was
             created with an older version keeps that version.  3 is a candidate for the next one.
         baseline: the setting that runs today.
@@ -149,6 +151,7 @@ class Optimizer(WithLock):
         design: str | Sequence[Mapping[str, Scalar]] = "auto",
         n0: int | None = None,
         model: Model | None = None,
+        noise: Noise | None = None,
         defaults: int | None = None,
         baseline: Mapping[str, Scalar] | None = None,
         loss_budget: float | None = None,
@@ -173,7 +176,8 @@ class Optimizer(WithLock):
         self.defaults = defaults_of(defaults)
         rules = self.defaults.model if loss_budget is None else self.defaults.loss.model
         model = Model.default(rules) if model is None else model
-        self.model = checked_model(space.columns, model, self.defaults.fit)
+        model = checked_model(space.columns, model, self.defaults.fit)
+        self.model = model if noise is None else replace(model, noise=noise)
         self.safety = Safety.checked(
             space,
             {

@@ -25,7 +25,7 @@ from regretless.model.fit import all_alike, fit, is_surprising, refit_due, widen
 from regretless.model.hyper import Hyper
 from regretless.model.mixture import Mixture
 from regretless.model.model import Model
-from regretless.model.noise import NoiseShape, Replicates, find_noise
+from regretless.model.noise import NoiseShape, Replicates, find_noise, weighed
 from regretless.model.periods import Observation, Periods
 from regretless.model.posterior import Posterior
 from regretless.model.scaling import Scaling
@@ -302,11 +302,9 @@ class Belief:
             return data
         seen = self._in_model_units(fitted.scaling, count, fitted.periods if periods else None)
         mu = self._levels(data, fitted.hypers, fitted.noise.level)
-        return _weighed(data, seen, fitted.noise, mu)
+        return weighed(data, seen, fitted.noise, mu)
 
-    def _in_model_units(
-        self, scaling: Scaling, count: int, periods: Periods | None
-    ) -> list[Entry]:
+    def _in_model_units(self, scaling: Scaling, count: int, periods: Periods | None) -> list[Entry]:
         """The first `count` observations, one by one, in the units of the model."""
         seen = self._seen(periods, count)
         y = scaling.to_model([told.y for told in seen]).tolist()
@@ -384,7 +382,7 @@ class Belief:
         if self.fitted is None or self.fitted.noise is None:
             return data
         noise = self.fitted.noise
-        return _weighed(data, seen, noise, self._levels(data, self.fitted.hypers, noise.level))
+        return weighed(data, seen, noise, self._levels(data, self.fitted.hypers, noise.level))
 
     def _with_noise(
         self, found: dict[str, Any], data: Data, seen: list[Entry], known: bool
@@ -393,9 +391,7 @@ class Belief:
         hypers = self._hypers(found)
         mu = self._levels(data, hypers)
         replicates = Replicates.of(data, seen)
-        new = find_noise(
-            data, replicates, _middle(hypers), mu, self.columns, self.defaults.noise
-        )
+        new = find_noise(data, replicates, _middle(hypers), mu, self.columns, self.defaults.noise)
         found = found | {"noise": new.shape.to_json() | {"probability": new.probability}}
         if known:  # the typical noise is told
             return found
@@ -520,20 +516,6 @@ class Belief:
         kernel = start.kernel.with_theta(np.array(source["theta"]))
         lam2, omega2 = float(source["lam2"]), float(source["omega2"])
         return (replace(start, kernel=kernel, lam2=lam2, omega2=omega2),)
-
-
-def _weighed(data: Data, seen: list[Entry], noise: NoiseShape, mu: Array) -> Data:
-    """The data, with the weight of each observation divided by the ratio of its noise."""
-    ratio = noise.ratio(data.x, mu)
-    rows = {
-        ((x + 0.0).tobytes(), bool(known)): row
-        for row, (x, known) in enumerate(zip(data.x, data.known, strict=True))
-    }
-    entries = (
-        (x, y, weight / float(ratio[rows[(x + 0.0).tobytes(), variance is not None]]), variance)
-        for x, y, weight, variance in seen
-    )
-    return Data.fold(data.x.shape[1], entries)
 
 
 def _middle(hypers: tuple[Hyper, ...]) -> Hyper:

@@ -25,9 +25,9 @@ probability of each model.  So noise that is the same everywhere keeps a coeffic
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, log
+from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,13 +35,14 @@ from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless.defaults import NoiseRules
-from regretless.model.data import Data
+from regretless.model.data import Data, Entry
 from regretless.model.evidence import fitted_mean
 from regretless.model.factor import Factor, NotPositiveDefinite
 from regretless.model.hyper import Hyper
 from regretless.space import Parameter
 
-_STEPS, _HALVINGS, _CLOSE = 8, 6, 1e-3
+_STEPS, _HALVINGS, _CLOSE = 8, 6, 1e-3  # of the scoring: at most so many, and when it ends
+_TOLD = 0.5  # the variance of the logarithm of a told squared standard error
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class NoiseShape:
                 line, curve = self.places[position : position + 2]
                 along[:, column] = 2.0 * line + 4.0 * curve * (2.0 * x[:, column] - 1.0)
             position += count or 2
-        return self.level * inside, along * inside[:, None]
+        return np.where(inside, self.level, 0.0), np.where(inside[:, None], along, 0.0)
 
     def _unclipped(self, x: Array, mu: Array) -> Array:
         return np.asarray(self.level * mu + features(x, self.columns) @ np.array(self.places))
@@ -135,21 +136,39 @@ class Replicates(NamedTuple):
     logs: Array  # mean logarithm of the told variances of one evaluation; NaN without any
 
     @classmethod
-    def of(cls, data: Data, observations: Iterable[tuple[Array, float, float, float | None]]) -> Replicates:
+    def of(cls, data: Data, entries: Sequence[Entry]) -> Replicates:
         """The sums over the observations that `data` was made of, in the units of the data."""
-        rows = {
-            ((x + 0.0).tobytes(), bool(known)): row
-            for row, (x, known) in enumerate(zip(data.x, data.known, strict=True))
-        }
         within, logs = np.zeros(len(data)), np.zeros(len(data))
-        for x, y, weight, variance in observations:
-            row = rows[(x + 0.0).tobytes(), variance is not None]
+        for row, (_, y, weight, variance) in zip(rows_of(data, entries), entries, strict=True):
             if variance is None:
                 within[row] += weight * (y - data.y[row]) ** 2
             else:
                 logs[row] += log(max(variance * weight, 1e-300)) / data.count[row]
         free = np.where(data.known, 0.0, data.count - 1.0)
         return cls(within, free, np.where(data.known, logs, np.nan))
+
+
+def rows_of(data: Data, entries: Sequence[Entry]) -> list[int]:
+    """The row of the data that each observation belongs to."""
+    kinds = zip(data.x + 0.0, data.known.tolist(), strict=True)  # + 0.0 turns -0.0 into 0.0
+    rows = {(x.tobytes(), known): row for row, (x, known) in enumerate(kinds)}
+    return [rows[(x + 0.0).tobytes(), variance is not None] for x, _, _, variance in entries]
+
+
+def weighed(data: Data, entries: Sequence[Entry], noise: NoiseShape, mu: Array) -> Data:
+    """The observations, each with its weight divided by the ratio of the noise at its point.
+
+    Args:
+        data: the observations with their own weights.
+        entries: the same, one by one, in the units of the data.
+        noise: where results scatter more.
+        mu: the posterior mean at the rows of the data.
+    """
+    ratio = noise.ratio(data.x, mu).tolist()
+    each = zip(entries, rows_of(data, entries), strict=True)
+    return Data.fold(
+        data.x.shape[1], ((x, y, weight / ratio[row], v) for (x, y, weight, v), row in each)
+    )
 
 
 class FoundNoise(NamedTuple):
@@ -179,35 +198,27 @@ def find_noise(
         rules: the constants.
     """
     kinds = kinds_of(columns)
-    place = features(data.x, kinds)
-    everything = np.column_stack([np.ones(len(data)), mu, place])
-    varying = max(1, sum(count != 1 for count in kinds))
-    sds = [rules.line if term % 2 == 0 else rules.curve for term in range(2)]
-    place_sd = [
-        sd / varying**0.5 for count in kinds for sd in ([rules.step] * count if count else sds)
-    ]
-    precision = np.array([rules.typical_sd, rules.level, *place_sd]) ** -2.0
-    target = _Target(data, replicates, hyper)
-    size = everything.shape[1]
-    models = [[0], [0, 1], [0, *range(2, size)], [*range(size)]]
-    total, vectors, values = np.zeros(size), [], []
-    for terms in models:
-        found, value = target.best(everything[:, terms], precision[terms])
-        vector = np.zeros(size)
-        vector[terms] = found
-        vectors.append(vector)
-        values.append(value)
-    log_odds = np.array(values) + np.log([1.0, *rules.odds])
+    terms = np.column_stack([np.ones(len(data)), mu, features(data.x, kinds)])
+    precision = np.array([rules.typical_sd, rules.level, *_place_sds(kinds, rules)]) ** -2.0
+    target, size = NoiseTarget(data, replicates, hyper), terms.shape[1]
+    vectors, values = np.zeros((4, size)), np.zeros(4)
+    for row, used in enumerate([[0], [0, 1], [0, *range(2, size)], [*range(size)]]):
+        vectors[row, used], values[row] = target.best(terms[:, used], precision[used])
+    log_odds = values + np.log([1.0, *rules.odds])
     chance = np.exp(log_odds - log_odds.max())
     chance /= chance.sum()
-    for share, vector in zip(chance, vectors, strict=True):
-        total += share * vector
-    rounded = [float(f"{number:.6g}") for number in total]
-    shape = NoiseShape(kinds, rounded[1], tuple(rounded[2:]))
-    return FoundNoise(shape, rounded[0], float(1.0 - chance[0]))
+    typical, level, *places = (float(f"{number:.6g}") for number in chance @ vectors)
+    return FoundNoise(NoiseShape(kinds, level, tuple(places)), typical, float(1.0 - chance[0]))
 
 
-class _Target:
+def _place_sds(kinds: Sequence[int], rules: NoiseRules) -> list[float]:
+    """The prior sds of the coefficients by place: with more columns, each counts for less."""
+    share = max(1, sum(count != 1 for count in kinds)) ** -0.5
+    each = ([rules.step] * count if count else [rules.line, rules.curve] for count in kinds)
+    return [share * sd for column in each for sd in column]
+
+
+class NoiseTarget:
     """The evidence of h at the rows of the data."""
 
     def __init__(self, data: Data, replicates: Replicates, hyper: Hyper) -> None:
@@ -220,33 +231,29 @@ class _Target:
     def best(self, terms: Array, precision: Array) -> tuple[Array, float]:
         """The best coefficients, and the log evidence of this model up to a constant."""
         b = np.zeros(terms.shape[1])
-        value, slope, information = self._at(terms @ b)
+        value, slope, curvature = self._penalised(terms, precision, b)
         for _ in range(_STEPS):
-            curvature = terms.T @ information @ terms + np.diag(precision)
-            step = np.linalg.solve(curvature, terms.T @ slope - precision * b)
-            size = 1.0
+            step = np.linalg.solve(curvature, slope)
             for _ in range(_HALVINGS):
-                new = b + size * step
-                reached = self._at(terms @ new)
-                if self._penalised(reached[0], new, precision) > self._penalised(
-                    value, b, precision
-                ):
+                reached = self._penalised(terms, precision, b + step)
+                if reached[0] > value:
                     break
-                size *= 0.5
+                step = 0.5 * step
             else:
                 break
-            b, (value, slope, information) = new, reached
-            if np.abs(size * step).max() < _CLOSE:
+            b, (value, slope, curvature) = b + step, reached
+            if np.abs(step).max() < _CLOSE:
                 break
+        _, volume = np.linalg.slogdet(curvature / precision)  # that of the prior over that of b
+        return b, value - 0.5 * float(volume)
+
+    def _penalised(self, terms: Array, precision: Array, b: Array) -> tuple[float, Array, Array]:
+        """The log density of b up to a constant, its slope, and its curvature as expected."""
+        value, slope, information = self.at(terms @ b)
         curvature = terms.T @ information @ terms + np.diag(precision)
-        _, spread = np.linalg.slogdet(curvature / precision)  # by columns: the prior's own volume
-        return b, self._penalised(value, b, precision) - 0.5 * float(spread)
+        return value - 0.5 * float(precision @ (b * b)), terms.T @ slope - precision * b, curvature
 
-    @staticmethod
-    def _penalised(value: float, b: Array, precision: Array) -> float:
-        return value - 0.5 * float(precision @ (b * b))
-
-    def _at(self, h: Array) -> tuple[float, Array, Array]:
+    def at(self, h: Array) -> tuple[float, Array, Array]:
         """The log evidence up to a constant, its slope in h, and the Fisher information."""
         data, hyper, (within, free, logs) = self.data, self.hyper, self.replicates
         known = data.known
@@ -276,16 +283,8 @@ class _Target:
             information[known] = 0.0
             information[:, known] = 0.0
             gap = logs[known] - log(self.variance) - h[known]
-            told = data.count[known] / _ERROR
+            told = data.count[known] / _TOLD
             value -= 0.5 * float(told @ (gap * gap))
             slope[known] = told * gap
             information[known, known] = told
         return value, slope, information
-
-
-_ERROR = 0.5  # the variance of the logarithm of a told squared standard error
-
-
-def typical_factor(found: FoundNoise) -> float:
-    """The factor of the typical variance."""
-    return exp(found.log_typical)

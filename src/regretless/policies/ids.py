@@ -145,20 +145,20 @@ def _insideness(inputs: PolicyInput) -> Callable[[Array], tuple[Array, Array]]:
     return place
 
 
-def _log_learnt(s: Array, noise2: float) -> tuple[Array, Array]:
+def _log_learnt(s: Array, noise2: Array | float) -> tuple[Array, Array]:
     """log I and its slope in s, for the information I = log(1 + s^2/r^2) of an observation."""
     learnt = np.log1p(s * s / noise2)
     return np.log(learnt), 2.0 * s / ((noise2 + s * s) * learnt)
 
 
 def _log_learnt_of(
-    s: Array, covariance: Array, variance: float, noise2: float
+    s: Array, covariance: Array, variance: float, noise2: Array | float
 ) -> tuple[Array, Array, Array]:
     """log I and its slopes in s and covariance, for the information I on f at another point.
 
     I = -log(1 - rho^2), where rho is the correlation of an observation at x and f at the other
     point.  `covariance` is the covariance of f(x) and f at the other point, and `variance` is the
-    variance of f at the other point.  `noise2` is r^2.  If both points are the same, I = log(1 + s^2/r^2).
+    variance of f at the other point.  If both points are the same, I = log(1 + s^2/r^2).
     """
     both = np.maximum(variance, _NO_VARIANCE * noise2) * (noise2 + s * s)
     rho2 = np.minimum(covariance * covariance / both, 1.0 - _NO_VARIANCE)
@@ -168,14 +168,14 @@ def _log_learnt_of(
 
 
 def _by_place(
-    learnt: partial[tuple[Array, ...]], typical: float, floor: float
+    learnt: Callable[..., tuple[Array, ...]], typical: float, floor: float
 ) -> Callable[..., tuple[Array, ...]]:
     """log I with noise that differs from place to place, and its slopes.
 
     The last argument is h, the logarithm of the noise variance relative to the typical one, and the
-    last slope is that in h.  I depends on s^2 and the noise r^2 in two ways: s^2/r^2 has the slope
-    -s/2 in h times that in s.  A covariance takes part in the same scaling: with c/r in the place
-    of c, the information is the same.
+    last slope is that in h.  I = log(1 + s^2/r^2) depends on s/r only, so its slope in log r^2 is
+    -s/2 times that in s.  On f at another point, it depends on c^2 / (r^2 + s^2) for the covariance
+    c, so that its slope in log r^2 is r^2/(2 s) times that in s.
     """
 
     def function(s: Array, *more: Array) -> tuple[Array, ...]:
@@ -184,9 +184,7 @@ def _by_place(
         noise2 = np.maximum(wide, floor)
         value, *slopes = learnt(s, *covariance, noise2=noise2)
         own = np.where(wide > floor, 1.0, 0.0)
-        if covariance:
-            # rho^2 = c^2 / (V (r^2 + s^2)), so the slope in log r^2 is r^2/(2 s) times that in s.
-            return value, *slopes, own * slopes[0] * noise2 / (2.0 * s)
-        return value, *slopes, -own * slopes[0] * s / 2.0
+        rate = noise2 / (2.0 * s) if covariance else -s / 2.0
+        return value, *slopes, own * slopes[0] * rate
 
     return function

@@ -113,6 +113,7 @@ class Client(Connection):
         direction: str | None = None,
         seed: int | None = None,
         n0: int | None = None,
+        noise: str | None = None,
         defaults: int | None = None,
         baseline: Mapping[str, Scalar] | None = None,
         loss_budget: float | None = None,
@@ -129,8 +130,8 @@ class Client(Connection):
 
         Args:
             name: the name of the study.
-            space, budget, policy, direction, seed, n0, defaults, baseline, loss_budget, confidence,
-                guardrails, max_step, change_cost, sparse_changes, mode, optimum, bound: the
+            space, budget, policy, direction, seed, n0, noise, defaults, baseline, loss_budget,
+                confidence, guardrails, max_step, change_cost, sparse_changes, mode, optimum, bound: the
                 settings of `Optimizer`; None for its default.
 
         Returns:
@@ -147,6 +148,7 @@ class Client(Connection):
             "direction": direction,
             "seed": seed,
             "n0": n0,
+            "noise": noise,
             "defaults": defaults,
             "optimum": optimum,
             "bound": bound,

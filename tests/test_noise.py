@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner, Result
 
 import regretless as rl
 from oracles import DenseGP, Observation, slopes
 from regretless._internal.arrays import Array
+from regretless.cli.app import app
+from regretless.client import Client
 from regretless.defaults import NEWEST
 from regretless.kernels import SE
 from regretless.model import GP, Data, Hyper, NoiseShape
@@ -24,6 +29,8 @@ from regretless.model.noise import (
 )
 from regretless.policies import make_policy
 from regretless.policies.scores import PosteriorScore
+from regretless.service.page_data import page_data
+from serving import serving
 
 PLANE = rl.Space({"x": rl.Float(0.0, 1.0), "y": rl.Float(0.0, 1.0)})
 MIXED = rl.Space({"x": rl.Float(0.0, 1.0), "c": rl.Categorical(["a", "b", "c"])})
@@ -260,3 +267,60 @@ def test_settings_are_checked() -> None:
         rl.Model(noise="loud")  # type: ignore[arg-type]
     with pytest.raises(rl.ConfigError, match="noise: need 'constant' or 'auto', got 3"):
         rl.Optimizer(PLANE, 10, noise=3)  # type: ignore[arg-type]
+
+
+# --- front ends -----------------------------------------------------------------------------------
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_reports_say_where_results_scatter_more() -> None:
+    optimizer = run(rl.Optimizer(PLANE, 60, noise="auto"), 40)
+    found = optimizer.noise_range()
+    assert found is not None
+    assert found.least.params["x"] < 0.4 < 0.7 < found.most.params["x"]
+    assert found.most.sd > 5.0 * found.least.sd
+    assert f"sd {found.most.sd:.3g}" in str(found)
+    assert run(rl.Optimizer(PLANE, 60), 20).noise_range() is None
+    assert rl.Optimizer(PLANE, 60, noise="auto").noise_range() is None
+
+
+def test_a_study_and_the_command_line(tmp_path: Path) -> None:
+    storage = ["--storage", str(tmp_path / "s.sqlite")]
+    made = invoke("create", "s", "--space", json.dumps(PLANE.to_json()), "--budget", "60",
+                  "--noise", "auto", *storage)  # fmt: skip
+    assert made.exit_code == 0, made.output
+    with rl.Study.open(tmp_path / "s.sqlite", "s", noise="auto") as study:
+        assert study.snapshot().optimizer.model.noise == "auto"
+        for _ in range(30):
+            trial = study.ask()
+            study.tell(trial, noisy(trial.params, np.random.default_rng([1, trial.number])))
+        data = page_data(study.snapshot())
+    shown = data["noise_differs"]
+    assert shown["most"]["sd"] > 2.0 * shown["least"]["sd"]
+    assert shown["sentence"].startswith("Results scatter")
+    json.dumps(data, allow_nan=False)
+    report = invoke("show", "s", *storage)
+    assert "noise: results scatter" in " ".join(report.output.split())
+    with pytest.raises(rl.ConfigError, match="noise: 'auto' there, 'constant' here"):
+        rl.Study.open(tmp_path / "s.sqlite", "s", noise="constant")
+    wrong = invoke("create", "t", "--space", json.dumps(PLANE.to_json()), "--budget", "9",
+                   "--noise", "loud", *storage)  # fmt: skip
+    assert str(wrong.exception) == "noise: need 'constant' or 'auto', got 'loud'"
+
+
+def test_the_service_and_its_client(tmp_path: Path) -> None:
+    with serving(str(tmp_path / "s.sqlite"), folder=tmp_path) as service:
+        client = Client(service.url, patience=5)
+        study = client.create("s", space=PLANE, budget=30, noise="auto")
+        assert study.info()["settings"]["model"]["noise"] == "auto"
+        with pytest.raises(rl.ConfigError, match="noise"):
+            client.create("t", space=PLANE, budget=30, noise="loud")
+
+
+def test_maximize() -> None:
+    draws = np.random.default_rng(0)
+    result = rl.maximize(lambda params: noisy(params, draws), PLANE, 12, noise="auto")
+    assert result.optimizer.model.noise == "auto"

@@ -174,6 +174,7 @@ class NoiseRules(NamedTuple):
     step: float = 1.0  # of a choice
     odds: tuple[float, float, float] = (0.5, 0.5, 0.25)  # prior odds: level, place, both
     least_results: int = 6  # with fewer results, the noise is the same everywhere
+    clear: float = 2.0  # reports name it if the sd differs by this factor over the space
 
 
 class PeriodRules(NamedTuple):

@@ -56,7 +56,7 @@ from regretless.horizon import Horizon
 from regretless.kernels import Kernel
 from regretless.model import Belief, Control, Model, Observation, checked_model
 from regretless.policies import EIC, Constraint, Policy, make_policy, stored_policy
-from regretless.results import Best, Decision, Landscape, PeriodEffect, Row, Trial
+from regretless.results import Best, Decision, Landscape, NoiseRange, PeriodEffect, Row, Trial
 from regretless.safety import CONTROL, OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
 from regretless.search import Box, constraints_of
 from regretless.space import Parameter, Scalar, Space
@@ -508,6 +508,28 @@ class Optimizer(WithLock):
         if not self._belief.controls:
             return None
         return self._situation().period_effect
+
+    @in_turn
+    @one_thread()
+    def noise_range(self) -> NoiseRange | None:
+        """Where results scatter least and most; see `noise`.
+
+        None if the noise counts as constant, or as long as the results don't show that it differs
+        by a factor of two.
+
+        Example:
+            >>> import regretless as rl
+            >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+            >>> optimizer = rl.Optimizer(space, budget=9, noise="auto")
+            >>> for k in range(12):
+            ...     x = (k % 6) / 5
+            ...     optimizer.observe({"x": x}, (-1) ** (k // 6) * x**2, sem=0.1 + x**2)
+            >>> optimizer.noise_range().most.params["x"] > 0.8
+            True
+        """
+        if self.model.noise == "constant" or not self._belief.told:
+            return None
+        return self._situation().noise_range
 
     @in_turn
     @one_thread()

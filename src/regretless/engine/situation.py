@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
-from math import sqrt
+from math import log, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +34,7 @@ from regretless.policies import (
     Score,
     upper_score,
 )
-from regretless.results import Decision, Landscape, PeriodEffect
+from regretless.results import Decision, Landscape, NoiseAt, NoiseRange, PeriodEffect
 from regretless.search import (
     Box,
     Domain,
@@ -50,6 +50,7 @@ from regretless.search import (
 from regretless.space import Space, has_structure
 
 STEP_LIMIT = "step limit"  # what a decision calls `max_step`
+_LOOKS = 256  # points at which the noise is compared
 _DRAWS = 64  # of which a random point takes the first that may be tried
 
 
@@ -147,6 +148,24 @@ class Situation:
         if noise is None:
             return np.full(len(x), typical)
         return typical * np.sqrt(noise.ratio(x, posterior.predict(x)[0]))
+
+    @property
+    def noise_range(self) -> NoiseRange | None:
+        """Where results scatter least and most; None as long as they don't differ clearly."""
+        noise, rules = self.fitted.noise, self.defaults.noise
+        if noise is None:
+            return None
+        points = np.vstack([self.visited[0], self.space.drawn(_LOOKS, np.random.default_rng(0))])
+        sds = self.noise_sd(points)
+        low, high = int(np.argmin(sds)), int(np.argmax(sds))
+        if not sds[high] >= rules.clear * sds[low]:
+            return None
+        least, most = (
+            NoiseAt(float(sds[row]), self.space.decode(points[row])) for row in (low, high)
+        )
+        mu = self.posterior.predict(points)[0]
+        by_level = abs(noise.level) * float(np.ptp(mu)) > 0.5 * 2.0 * log(sds[high] / sds[low])
+        return NoiseRange(self.posterior.noise_sd * self.unit, least, most, by_level)
 
     @property
     def level_sd(self) -> float:

@@ -1,8 +1,8 @@
 """Does the forecast hold?  How often its 80 % band has the gain that the run then makes.
 
-A run is an instance of one of five families of benchmarks/families, with a budget of 34. After 10 and 30 results
-and half-way the rest is forecast; then the run goes on to its end. The truth is the total of
-f(x) - f(reference) over all trials. Records are lines of JSON; existing ones are skipped.
+A run is an instance of one of five families of benchmarks/families, with a budget of 34. After 10
+and 30 results and half-way the rest is forecast; then the run goes on to its end. The truth is the
+total of f(x) - f(reference) over all trials. Records are lines of JSON; existing ones are skipped.
 
 A record has the total gain of each simulation. The ends of the band are the quantiles between which
 one more draw would fall with probability 0.8, so that few simulations make a band that is less

@@ -262,6 +262,31 @@ def test_told_errors_alone_are_enough() -> None:
     assert loud > 5.0 * quiet
 
 
+def test_structured_and_long_parameters_have_no_terms() -> None:
+    space = rl.Space(
+        {
+            "order": rl.Permutation(["a", "b", "c"]),
+            "city": rl.Categorical([f"c{k}" for k in range(40)]),
+            "depth": rl.Int(1, 9),
+            "mode": rl.Categorical(["a", "b"]),
+        }
+    )
+    kinds = kinds_of(space.columns)
+    assert kinds == (1, 1, 0, 2)
+    assert not features(space.drawn(9, np.random.default_rng(0)), kinds)[:, :2].any()
+    optimizer = rl.Optimizer(space, 20, noise="auto")
+    for _ in range(9):
+        trial = optimizer.ask()
+        optimizer.tell(trial, float(trial.number % 4))
+    assert rl.Optimizer.from_json(optimizer.to_json()).ask().params == optimizer.ask().params
+
+
+def test_a_stored_shape_that_makes_no_sense_is_refused() -> None:
+    for wrong in ({"level": 0.1, "places": [1.0]}, {"level": float("nan"), "places": [0.0] * 4}):
+        with pytest.raises(rl.StorageError, match="invalid noise of a fit"):
+            NoiseShape.from_json(wrong, PLANE.columns)
+
+
 def test_settings_are_checked() -> None:
     with pytest.raises(rl.ConfigError, match="noise: need 'constant' or 'auto', got 'loud'"):
         rl.Model(noise="loud")  # type: ignore[arg-type]

@@ -64,7 +64,7 @@ class Decision:
         z: (mean - incumbent) / sd, with the sign such that larger is better.
         tried: how many results of this point had been told before.
         merged: whether the search found a new point that the posterior can't tell from this one.
-        noise_sd: the fitted sd of the noise of one observation.
+        noise_sd: the fitted sd of the noise of one observation at the point.
         refitted: whether the model was fitted for this decision.
         fit_ok: False if the fit failed, so that earlier hyper-parameters were kept.
         jitter: what was added to the diagonal of the covariance so that it could be factorised.

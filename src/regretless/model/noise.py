@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless.defaults import NoiseRules
+from regretless.errors import StorageError
 from regretless.model.data import Data, Entry
 from regretless.model.evidence import fitted_mean
 from regretless.model.factor import Factor, NotPositiveDefinite
@@ -42,6 +43,7 @@ from regretless.model.hyper import Hyper
 from regretless.space import Parameter
 
 _STEPS, _HALVINGS, _CLOSE = 8, 6, 1e-3  # of the scoring: at most so many, and when it ends
+_MOST_CHOICES = 32  # of a parameter by which the noise may differ
 _TOLD = 0.5  # the variance of the logarithm of a told squared standard error
 
 
@@ -105,13 +107,33 @@ class NoiseShape:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], columns: Sequence[Parameter]) -> NoiseShape:
-        """The shape that `to_json` wrote."""
-        return cls(kinds_of(columns), float(data["level"]), tuple(map(float, data["places"])))
+        """The shape that `to_json` wrote.
+
+        Raises:
+            StorageError: the numbers don't fit the columns.
+        """
+        shape = cls(kinds_of(columns), float(data["level"]), tuple(map(float, data["places"])))
+        terms = sum(count or 2 for count in shape.columns)
+        if len(shape.places) != terms or not np.isfinite([shape.level, *shape.places]).all():
+            raise StorageError(f"event 'asked': invalid noise of a fit: {data!r:.200}")
+        return shape
 
 
 def kinds_of(columns: Sequence[Parameter]) -> tuple[int, ...]:
-    """For each column, the number of its choices, or 0 if its values have an order."""
-    return tuple(0 if each.has_order else int(each.scale.count or 1) for each in columns)
+    """For each column, the number of its choices, or 0 if its values have an order.
+
+    A structured parameter, or one with very many choices, counts as if it had one choice: the noise
+    does not depend on it.
+    """
+
+    def kind(each: Parameter) -> int:
+        if each.kind != "structured" and each.has_order:
+            return 0
+        count = each.scale.count
+        few = each.kind != "structured" and count is not None and count <= _MOST_CHOICES
+        return int(count) if few and count is not None else 1
+
+    return tuple(kind(each) for each in columns)
 
 
 def features(x: Array, kinds: Sequence[int]) -> Array:

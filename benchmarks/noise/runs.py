@@ -28,12 +28,14 @@ def run(tool: str, family: str, seed: int) -> dict[str, Any]:
     for trial in optimizer:
         optimizer.tell(trial, task.observe(trial.params, trial.number))
         total += task.regret(trial.params)
+    best = optimizer.best()
     return {
         "tool": tool,
         "family": family,
         "seed": seed,
         "budget": task.budget,
         "regret": float(f"{total:.6g}"),
+        "held": bool(best.low <= task.f(best.params) <= best.high),  # the 95 % interval
         "seconds": round(time.process_time() - begun, 3),
         "commit": stamp().versions()["commit"],
     }

@@ -20,6 +20,7 @@ from regretless._internal.validate import check_amount, is_number
 from regretless.errors import ConfigError
 
 Method = Literal["ensemble", "map", "ml", "fixed"]  # how hyper-parameters are found, see `Model`
+Noise = Literal["constant", "auto"]  # whether the noise is the same everywhere, see `Model`
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,21 @@ class TailRules(NamedTuple):
     median_to_sd: float = 1.5  # the sd of a normal is 1.48 times its median absolute deviation
 
 
+class NoiseRules(NamedTuple):
+    """The model of noise that differs from place to place, `Model(noise="auto")`."""
+
+    # Prior sds of the coefficients of the logarithm of the variance.  If the sd of the noise grows
+    # tenfold over the space, the logarithm of its variance grows by 4.6.
+    typical_sd: float = 3.0  # of a change of the typical variance
+    level: float = 1.0  # by the level of the outcome, per unit of its spread
+    line: float = 1.5  # by place, from the middle of the space to its border, over sqrt(d)
+    curve: float = 1.0
+    step: float = 1.0  # of a choice
+    odds: tuple[float, float, float] = (0.5, 0.5, 0.25)  # prior odds: level, place, both
+    least_results: int = 6  # with fewer results, the noise is the same everywhere
+    clear: float = 2.0  # reports name it if the sd differs by this factor over the space
+
+
 class PeriodRules(NamedTuple):
     """How the effect of periods is estimated from controls, see `model/periods.py`."""
 
@@ -292,6 +308,7 @@ class Defaults(NamedTuple):
     # With a loss budget, guardrails or limited steps, the start stays near the baseline.  Its few
     # results differ little, so they do not say which outcomes are usual.
     tail_near_baseline: TailRules = TailRules(far=5.0, first_results=8, lower_half=True)
+    noise: NoiseRules = NoiseRules()
     periods: PeriodRules = PeriodRules()
     ids: IDSRules = IDSRules()
     search: SearchRules = SearchRules()

@@ -16,6 +16,7 @@ from regretless._internal.arrays import Array
 from regretless._internal.frames import dataframe_of
 from regretless._internal.shown import shown
 from regretless._internal.validate import is_iterable, is_number, whole
+from regretless.defaults import Noise
 from regretless.engine import Optimizer, html_of
 from regretless.errors import ConfigError, DataError
 from regretless.model import Model
@@ -125,6 +126,7 @@ def maximize(
     design: str | Sequence[Mapping[str, Scalar]] = "auto",
     n0: int | None = None,
     model: Model | None = None,
+    noise: Noise | None = None,
     defaults: int | None = None,
     baseline: Mapping[str, Scalar] | None = None,
     guardrails: Sequence[Guardrail] | None = None,
@@ -153,6 +155,7 @@ def maximize(
         design: how to start; see `Optimizer`.
         n0: how many points to start with; see `Optimizer`.
         model: the model of f; see `Optimizer`.
+        noise: "auto" to find out where results scatter more; see `Optimizer`.
         defaults: the version of the library's defaults; see `Optimizer`.
         baseline: the setting that runs today; see `Optimizer`.
         guardrails: limits on metrics that f returns; see `Optimizer`.
@@ -194,6 +197,7 @@ def maximize(
         design=design,
         n0=n0,
         model=model,
+        noise=noise,
         defaults=defaults,
         baseline=baseline,
         guardrails=guardrails,
@@ -216,6 +220,7 @@ def minimize(
     design: str | Sequence[Mapping[str, Scalar]] = "auto",
     n0: int | None = None,
     model: Model | None = None,
+    noise: Noise | None = None,
     defaults: int | None = None,
     baseline: Mapping[str, Scalar] | None = None,
     guardrails: Sequence[Guardrail] | None = None,
@@ -249,6 +254,7 @@ def minimize(
         design=design,
         n0=n0,
         model=model,
+        noise=noise,
         defaults=defaults,
         baseline=baseline,
         guardrails=guardrails,

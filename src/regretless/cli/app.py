@@ -157,6 +157,9 @@ def create(
     direction: Direction = None,
     seed: Seed = None,
     n0: Annotated[int | None, typer.Option(help="Points to start with.")] = None,
+    noise: Annotated[
+        str | None, typer.Option(help="constant (default), or auto: where do results scatter more?")
+    ] = None,
     defaults: Annotated[int | None, typer.Option(help="Version of the defaults.")] = None,
     baseline: Annotated[
         str | None, typer.Option(help="The setting that runs today, as JSON or @FILE.")
@@ -204,6 +207,7 @@ def create(
         "direction": direction,
         "seed": seed,
         "n0": n0,
+        "noise": noise,
         "defaults": defaults,
         "loss_budget": loss_budget,
         "confidence": confidence,

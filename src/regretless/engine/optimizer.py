@@ -23,7 +23,7 @@ from regretless._internal.frames import dataframe_of
 from regretless._internal.locks import WithLock, in_turn
 from regretless._internal.shown import shown
 from regretless._internal.validate import LEAST_SCALE, is_iterable, is_one_of, whole
-from regretless.defaults import defaults_of
+from regretless.defaults import Noise, defaults_of
 from regretless.design import Start, checked_design, checked_n0, farthest
 from regretless.engine import saved
 from regretless.engine.events import (
@@ -56,7 +56,7 @@ from regretless.horizon import MAX_WHOLE, Horizon
 from regretless.kernels import Kernel
 from regretless.model import Belief, Control, Model, Observation, checked_model
 from regretless.policies import EIC, Constraint, Policy, make_policy, stored_policy
-from regretless.results import Best, Decision, Landscape, PeriodEffect, Row, Trial
+from regretless.results import Best, Decision, Landscape, NoiseRange, PeriodEffect, Row, Trial
 from regretless.safety import CONTROL, OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
 from regretless.search import Box, constraints_of
 from regretless.space import Parameter, Scalar, Space
@@ -105,6 +105,8 @@ class Optimizer(WithLock):
             and 2d + 2.  These three take at most a quarter of the budget.
             "grid" takes M^d points, M near budget^(1 / (2d)).
         model: a `Model`; None for the default, and `Model.paper()` for the paper's setting.
+        noise: "auto" to find out where results scatter more, or "constant"; see `Model`.  None for
+            what the model says.
         defaults: the version of the library's defaults; None for the newest.  A run that was
             created with an older version keeps that version.  3 is a candidate for the next one.
         baseline: the setting that runs today.
@@ -153,6 +155,7 @@ class Optimizer(WithLock):
         design: str | Sequence[Mapping[str, Scalar]] = "auto",
         n0: int | None = None,
         model: Model | None = None,
+        noise: Noise | None = None,
         defaults: int | None = None,
         baseline: Mapping[str, Scalar] | None = None,
         loss_budget: float | None = None,
@@ -179,7 +182,8 @@ class Optimizer(WithLock):
         self.defaults = defaults_of(defaults)
         rules = self.defaults.model if loss_budget is None else self.defaults.loss.model
         model = Model.default(rules) if model is None else model
-        self.model = checked_model(space.columns, model, self.defaults.fit)
+        model = checked_model(space.columns, model, self.defaults.fit)
+        self.model = model if noise is None else replace(model, noise=noise)
         self.safety = Safety.checked(
             space,
             {
@@ -521,6 +525,28 @@ class Optimizer(WithLock):
         if not self._belief.controls:
             return None
         return self._situation().period_effect
+
+    @in_turn
+    @one_thread()
+    def noise_range(self) -> NoiseRange | None:
+        """Where results scatter least and most; see `noise`.
+
+        None if the noise counts as constant, or as long as the results don't show that it differs
+        by a factor of two.
+
+        Example:
+            >>> import regretless as rl
+            >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+            >>> optimizer = rl.Optimizer(space, budget=9, noise="auto")
+            >>> for k in range(12):
+            ...     x = (k % 6) / 5
+            ...     optimizer.observe({"x": x}, (-1) ** (k // 6) * x**2, sem=0.1 + x**2)
+            >>> optimizer.noise_range().most.params["x"] > 0.8
+            True
+        """
+        if self.model.noise == "constant" or not self._belief.told:
+            return None
+        return self._situation().noise_range
 
     @in_turn
     @one_thread()

@@ -7,6 +7,7 @@ from regretless.model.gp import GP
 from regretless.model.hyper import Hyper
 from regretless.model.mixture import Mixture
 from regretless.model.model import Model, checked_model
+from regretless.model.noise import NoiseShape
 from regretless.model.periods import Control, Observation, Periods
 from regretless.model.posterior import Posterior, SamplePath, Shared, moments_at
 from regretless.model.priors import priors_of
@@ -23,6 +24,7 @@ __all__ = [
     "Hyper",
     "Mixture",
     "Model",
+    "NoiseShape",
     "NotPositiveDefinite",
     "Observation",
     "Periods",

@@ -29,6 +29,7 @@ from regretless._internal.validate import (
     is_number,
     whole,
 )
+from regretless.defaults import Noise
 from regretless.engine import (
     Abandoned,
     Approved,
@@ -153,6 +154,7 @@ class Study(Reading):
         design: str | Sequence[Mapping[str, Scalar]] | None = None,
         n0: int | None = None,
         model: Model | None = None,
+        noise: Noise | None = None,
         defaults: int | None = None,
         baseline: Mapping[str, Scalar] | None = None,
         loss_budget: float | None = None,
@@ -177,10 +179,10 @@ class Study(Reading):
             url: a path (SQLite), the URL of a database (`postgresql://user@host/name`), or an open
                 Journal, for several studies over the same connections.
             name: the name of the study.
-            space, budget, horizon, seed, policy, direction, design, n0, model, defaults, baseline,
-                loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes,
-                free_start, mode, optimum, bound: the settings of `Optimizer`; None for its
-                default, or for the stored setting.
+            space, budget, horizon, seed, policy, direction, design, n0, model, noise, defaults,
+                baseline, loss_budget, confidence, guardrails, max_step, change_cost,
+                sparse_changes, free_start, mode, optimum, bound: the settings of `Optimizer`; None
+                for its default, or for the stored setting.
             read_only: whether to refuse every change.
 
         Returns:
@@ -205,6 +207,7 @@ class Study(Reading):
             "design": design,
             "n0": n0,
             "model": model,
+            "noise": noise,
             "defaults": defaults,
             "baseline": baseline,
             "loss_budget": loss_budget,

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.noise.problems import FAMILIES, TIMES, problem
 from typer.testing import CliRunner, Result
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.noise.problems import FAMILIES, TIMES, problem
 
 import regretless as rl
 from oracles import DenseGP, Observation, slopes
@@ -355,7 +359,9 @@ def test_maximize() -> None:
 # --- the benchmark --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family", [pytest.param(each, marks=pytest.mark.slow) for each in FAMILIES[1:]] + ["place"]
+)
 def test_the_noise_of_the_families(family: str) -> None:
     task = problem(family, 3)
     points = task.space.drawn(4000, np.random.default_rng(0))

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.noise.problems import FAMILIES, TIMES, problem
 
 import regretless as rl
 from oracles import DenseGP, Observation, slopes
@@ -349,3 +354,28 @@ def test_maximize() -> None:
     draws = np.random.default_rng(0)
     result = rl.maximize(lambda params: noisy(params, draws), PLANE, 12, noise="auto")
     assert result.optimizer.model.noise == "auto"
+
+
+# --- the benchmark --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "family", [pytest.param(each, marks=pytest.mark.slow) for each in FAMILIES[1:]] + ["place"]
+)
+def test_the_noise_of_the_families(family: str) -> None:
+    task = problem(family, 3)
+    points = task.space.drawn(4000, np.random.default_rng(0))
+    sds = task.sds(points)
+    if family == "constant":
+        assert sds.min() == sds.max()
+    else:
+        assert 4.0 < sds.max() / sds.min() <= TIMES * (1 + 1e-9)
+    values = np.array([task.f(task.space.decode(x)) for x in points[:300]])
+    assert values.max() <= task.f_star + 1e-9
+    if family in ("level", "quiet"):
+        rise = np.corrcoef(values, sds[:300])[0, 1]
+        assert rise > 0.9 if family == "level" else rise < -0.9
+    params = task.space.decode(points[0])
+    drawn = [(task.observe(params, k) - task.f(params)) / task.sd(params) for k in range(400)]
+    assert np.std(drawn) == pytest.approx(1.0, abs=0.15)
+    assert task.observe(params, 7) == task.observe(params, 7)

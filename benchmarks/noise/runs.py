@@ -17,6 +17,7 @@ from regretless.experiments.runner import stamp
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "docs" / "results" / "noise" / "records.jsonl"
 TOOLS = ("default", "auto")
+TOLD = "told"  # the default, which is told the true sd of the noise with each result
 
 
 def run(tool: str, family: str, seed: int) -> dict[str, Any]:
@@ -26,7 +27,8 @@ def run(tool: str, family: str, seed: int) -> dict[str, Any]:
     optimizer = rl.Optimizer(task.space, task.budget, seed=seed, model=model)
     total, begun = 0.0, time.process_time()
     for trial in optimizer:
-        optimizer.tell(trial, task.observe(trial.params, trial.number))
+        sem = task.sd(trial.params) if tool == TOLD else None
+        optimizer.tell(trial, task.observe(trial.params, trial.number), sem=sem)
         total += task.regret(trial.params)
     best = optimizer.best()
     return {

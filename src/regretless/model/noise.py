@@ -226,6 +226,8 @@ def find_noise(
     vectors, values = np.zeros((4, size)), np.zeros(4)
     for row, used in enumerate([[0], [0, 1], [0, *range(2, size)], [*range(size)]]):
         vectors[row, used], values[row] = target.best(terms[:, used], precision[used])
+    if not np.isfinite(values).all():  # the covariance can't be factorised
+        return FoundNoise(NoiseShape(kinds, 0.0, (0.0,) * (size - 2)), 0.0, 0.0)
     log_odds = values + np.log([1.0, *rules.odds])
     chance = np.exp(log_odds - log_odds.max())
     chance /= chance.sum()

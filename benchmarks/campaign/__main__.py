@@ -9,10 +9,11 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from benchmarks.campaign import ROOT, records, report
+from benchmarks.campaign import ROOT, control, records, report
 from benchmarks.campaign.ledger import Tally
 from benchmarks.campaign.parts import PARTS
 from benchmarks.campaign.places import Skipped
@@ -21,6 +22,7 @@ LONGEST = 3600.0  # seconds of a batch: what takes longer counts as a hang
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing is left running
     options = _options()
     if options.batch:
         name, seed, size = options.batch.split("/")
@@ -95,7 +97,11 @@ def _batch(name: str, seed: int, size: int) -> dict[str, Any]:
         tally.fault("hangs", f"the batch took more than {LONGEST:.0f} s")
         answer = {}
     except BaseException:
-        os.killpg(process.pid, signal.SIGKILL)
+        process.send_signal(signal.SIGINT)  # it stops its databases and services itself
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(20)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         raise
     if answer is None:
         tally.fault("uncaught", err[-500:])
@@ -117,7 +123,8 @@ def _environment() -> dict[str, str]:
 
 def _print_batch(name: str, seed: int, size: int) -> None:
     try:
-        answer = PARTS[name].run(seed, size).as_json()
+        with control.running():
+            answer = PARTS[name].run(seed, size).as_json()
     except Skipped as reason:
         answer = {**Tally().as_json(), "skipped": str(reason)}
     print(json.dumps(answer))

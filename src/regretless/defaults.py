@@ -224,6 +224,31 @@ class MergeRules(NamedTuple):
     close: float = 0.05  # points differ in each column by at most this share of its range
 
 
+class RevisitRules(NamedTuple):
+    """When a trial is chosen among visited points only, without a search (see `due`).
+
+    A search for a new point takes O(m^2) for each candidate, with m visited points.  In a long run
+    nearly all searches end at a visited point.  So after some that did, most trials are chosen
+    among the visited points, and the search comes back from time to time.
+    """
+
+    points: int = 100  # with fewer visited points, a search is cheap
+    repeats: int = 10  # so many trials in a row were repeats
+    share: int = 100  # then one search while the number of trials grows by 1/100; measured
+
+    def due(self, trials: int, repeats: int, points: int) -> bool:
+        """Whether the next trial is chosen among the visited points.
+
+        Args:
+            trials: the number of trials so far.
+            repeats: how many of the last ones were repeats of visited points, without a gap.
+            points: the number of visited points.
+        """
+        if points < self.points or repeats < self.repeats:
+            return False
+        return trials % max(1, trials // self.share) != 0
+
+
 class LossRules(NamedTuple):
     """How a loss budget is kept, see engine/loss.py; measured: docs/results/harm.md."""
 
@@ -273,6 +298,7 @@ class Defaults(NamedTuple):
     ids: IDSRules = IDSRules()
     search: SearchRules = SearchRules()
     merge: MergeRules = MergeRules()
+    revisit: RevisitRules | None = None  # None: every trial is searched for
     loss: LossRules = LossRules()
     metrics: MetricRules = MetricRules()
     known: KnownRules = KnownRules()
@@ -300,6 +326,7 @@ CANDIDATES = {
         # Most of the first results are at points that were chosen to be good.
         tail=TailRules(far=5.0, first_results=8, lower_half=True),
         ids=IDSRules(caution=0.0, inside=2.0),
+        revisit=RevisitRules(),
     ),
 }
 

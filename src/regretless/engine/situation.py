@@ -86,6 +86,7 @@ class Situation:
     running: Array | None = None  # the setting that runs
     change_cost: float = 0.0  # what a change of it costs, in the user's units
     sparse_from: Array | None = None  # the point from which few parameters are to be changed
+    revisit: bool = False  # whether to choose among the visited points, see `RevisitRules`
 
     @property
     def fitted(self) -> Fitted:
@@ -210,7 +211,7 @@ class Situation:
     def _begin(self) -> Callable[[int], Candidates]:
         """The candidates for a score of a width.  They stay the same during a decision."""
         begin = partial(candidates, self._domain, self._expected, self.rng)
-        begin = partial(begin, rules=self.defaults.search)
+        begin = partial(begin, rules=self.defaults.search, visited_only=self.revisit)
         if self._change is None:
             return cache(begin)
         running = self._change.running
@@ -386,6 +387,8 @@ class Situation:
         free = self._score()
         score = free.within(*self.constraints) if self.constraints else free
         begin = self._begin(score.width)
+        if self.revisit:
+            begin = replace(begin, complete=True)
         found = maximise(score, self._domain, begin, self.rng, self.defaults.search)
         held_back = None
         if self.constraints:

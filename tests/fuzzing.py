@@ -235,6 +235,7 @@ class Target:
 
     def __init__(self, subject: Any, state: Callable[[], Any]) -> None:
         self.subject, self.state = subject, state
+        self.seen: Any = None  # the state after the last call, if that failed
 
     def call(self, verb: str, *args: Any, **kwargs: Any) -> Any:
         return getattr(self.subject, verb)(*args, **kwargs)
@@ -281,63 +282,66 @@ def verbs(rng: random.Random, target: Target) -> tuple[str, Callable[[], Any]]:
     """A call that changes the state, or would; with at least one hostile value."""
     v, number = lambda: value(rng), rng.randrange(6)
     is_study = not isinstance(target.subject, rl.Optimizer)
-    beside = ["sem", "count", "time", "metrics", "control"]
-    more = {rng.choice(beside): v() for _ in range(rng.randrange(3))}
-    if rng.random() < 0.1:
-        more["metrics"] = _named(v(), v())
-    known = {name: more[name] for name in more if name != "control"}  # those of `observe`
-    if is_study and rng.random() < 0.3:
-        more["key"] = v()
-    choices: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
-        ("tell", (v(), 1.0), more),
-        ("tell", (number, v()), more),
-        ("observe", (v(), 1.0), known),
-        ("observe", (GOOD, v()), known),
-        ("observe", ({"x": v(), "c": "a"}, 1.0), known),
-        ("observe", ({"x": 0.5, "c": v()}, 1.0), known),
-        ("observe", ({**GOOD, **_named(v(), v())}, 1.0), known),
-        ("adopt", (v(),), {}),
-        ("adopt", ({"x": v(), "c": v()},), {}),
-        ("adopt", (GOOD, v()), {}),
-        ("abandon", (v(),), {}),
-        ("extend", (v(),), {}),
-        ("approve", (v(),), {}),
-        ("approve", (number, v()), {}),
-        ("reject", (v(), v()), {}),
-        ("reject", (number, v()), {}),
-        ("reconsider", (v(), v()), {}),
-        ("retract", (v(),), {}),
-        ("retract", (number, v()), {}),
-        ("retract_observation", (v(),), {}),
-        ("retract_observation", (number, v()), {}),
-        ("predict", (v(),), {}),
-        ("landscape", (v(),), {}),
-        ("landscape", ([v()],), {}),
-        ("set_baseline", (v(),), {}),
-        ("set_baseline", ({"x": v(), "c": v()},), {}),
-        ("change_space", (), {rng.choice(CHANGES): v()}),
-        ("change_space", (), {"add": _named(v(), (v(), v()))}),
-        ("change_space", (), {"add": {"y": (rl.Float(0.0, 1.0), v())}}),
-        ("change_space", (), {rng.choice(CHANGES[1:]): _named(v(), v())}),
-        ("change_space", (), {rng.choice(CHANGES[1:]): {rng.choice("xc"): v()}}),
+
+    def more(*names: str) -> dict[str, Any]:
+        beside = ("sem", "count", "time", "metrics", *names)
+        made = {rng.choice(beside): v() for _ in range(rng.randrange(3))}
+        if rng.random() < 0.1:
+            made["metrics"] = _named(v(), v())
+        return made | ({"key": v()} if is_study and rng.random() < 0.3 else {})
+
+    choices: list[tuple[str, Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]]] = [
+        ("tell", lambda: ((v(), 1.0), more("control"))),
+        ("tell", lambda: ((number, v()), more("control"))),
+        ("observe", lambda: ((v(), 1.0), more())),
+        ("observe", lambda: ((GOOD, v()), more())),
+        ("observe", lambda: (({"x": v(), "c": "a"}, 1.0), more())),
+        ("observe", lambda: (({"x": 0.5, "c": v()}, 1.0), more())),
+        ("observe", lambda: (({**GOOD, **_named(v(), v())}, 1.0), more())),
+        ("adopt", lambda: ((v(),), {})),
+        ("adopt", lambda: (({"x": v(), "c": v()},), {})),
+        ("adopt", lambda: ((GOOD, v()), {})),
+        ("abandon", lambda: ((v(),), {})),
+        ("extend", lambda: ((v(),), {})),
+        ("approve", lambda: ((v(),), {})),
+        ("approve", lambda: ((number, v()), {})),
+        ("reject", lambda: ((v(), v()), {})),
+        ("reject", lambda: ((number, v()), {})),
+        ("reconsider", lambda: ((v(), v()), {})),
+        ("retract", lambda: ((v(),), {})),
+        ("retract", lambda: ((number, v()), {})),
+        ("retract_observation", lambda: ((v(),), {})),
+        ("retract_observation", lambda: ((number, v()), {})),
+        ("predict", lambda: ((v(),), {})),
+        ("landscape", lambda: ((v(),), {})),
+        ("landscape", lambda: (([v()],), {})),
+        ("set_baseline", lambda: ((v(),), {})),
+        ("set_baseline", lambda: (({"x": v(), "c": v()},), {})),
+        ("change_space", lambda: ((), {rng.choice(CHANGES): v()})),
+        ("change_space", lambda: ((), {"add": _named(v(), (v(), v()))})),
+        ("change_space", lambda: ((), {"add": {"y": (rl.Float(0.0, 1.0), v())}})),
+        ("change_space", lambda: ((), {rng.choice(CHANGES[1:]): _named(v(), v())})),
+        ("change_space", lambda: ((), {rng.choice(CHANGES[1:]): {rng.choice("xc"): v()}})),
     ]
     if isinstance(target.subject, RemoteStudy):
         choices = [choice for choice in choices if hasattr(target.subject, choice[0])]
-        choices = [(verb, args[:1] if verb == "adopt" else args, o) for verb, args, o in choices]
-        choices.append(("ask", (v(),), {"key": v()}))
+        choices.append(("ask", lambda: ((v(),), {"key": v()})))
     if is_study:
         choices += [
-            ("abandon_older_than", (v(),), {}),
-            ("events", (v(),), {}),
-            ("events", (0, v()) if isinstance(target.subject, rl.Study) else (v(),), {}),
-            ("ask", (), {"within_budget": v()}),
-            ("extend", (v(),), {"key": "extended"}),
-            ("retract", (number,), {"key": v()}),
-            ("reject", (number, "no"), {"key": v()}),
-            ("rename", (v(),), {}),
-            ("observe", (GOOD, 2.0), {"key": v()}),
+            ("abandon_older_than", lambda: ((v(),), {})),
+            ("events", lambda: ((v(),), {})),
+            ("events", lambda: ((0, v()) if isinstance(target.subject, rl.Study) else (v(),), {})),
+            ("ask", lambda: ((), {"within_budget": v()})),
+            ("extend", lambda: ((v(),), {"key": "extended"})),
+            ("retract", lambda: ((number,), {"key": v()})),
+            ("reject", lambda: ((number, "no"), {"key": v()})),
+            ("rename", lambda: ((v(),), {})),
+            ("observe", lambda: ((GOOD, 2.0), {"key": v()})),
         ]
-    verb, args, kwargs = rng.choice(choices)
+    verb, made = rng.choice(choices)
+    args, kwargs = made()
+    if verb == "adopt" and isinstance(target.subject, RemoteStudy):
+        args = args[:1]
     return verb, lambda: target.call(verb, *args, **kwargs)
 
 
@@ -528,7 +532,8 @@ def _inputs(seed: int, number: int, journal: Any) -> Iterator[str]:
             target = stored if stored is not None and kind < 0.7 else memory
             target = far if kind > 0.95 else target
             name, call = verbs(rng, target)
-        before = None if target is None else target.state()
+        if target is not None and target.seen is None:
+            target.seen = target.state()
         failed = False
 
         def noted(call: Callable[[], Any] = call) -> Any:
@@ -540,8 +545,10 @@ def _inputs(seed: int, number: int, journal: Any) -> Iterator[str]:
                 raise
 
         wrong = complaint(noted)
-        if wrong is None and failed and target is not None and target.state() != before:
-            wrong = "the state has changed"
+        if target is not None:
+            before, target.seen = target.seen, target.state() if failed else None
+            if wrong is None and failed and target.seen != before:
+                wrong = "the state has changed"
         if wrong is not None:
             yield f"{name}, seed {seed}/{n}: {wrong}"
         if target is memory and (memory.subject.asked > 40 or memory.subject.observations > 60):

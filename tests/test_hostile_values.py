@@ -108,6 +108,13 @@ def test_numbers_of_numpy_are_still_taken() -> None:
     assert optimizer.space.canonical(np.array([[1, 0]], dtype=np.int8)).tolist() == [[1.0, 0.0]]
 
 
+def test_hostile_names_of_a_study(tmp_path: Path) -> None:
+    with rl.Study.open(tmp_path / "s.db", "s", space=fuzzing.SPACE, budget=3) as study:
+        for name in (np.array([]), np.array(["a", "b"]), "", "\ud800", 10**5000, None):
+            with pytest.raises(rl.ConfigError, match="name: need 1 to 200 printable"):
+                study.rename(name)  # type: ignore[arg-type]
+
+
 def test_hostile_values_in_every_call() -> None:
     assert list(fuzzing.inputs(11, 3_000)) == []
 

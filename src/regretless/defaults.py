@@ -225,28 +225,27 @@ class MergeRules(NamedTuple):
 
 
 class RevisitRules(NamedTuple):
-    """When a trial is chosen among visited points only, without a search (see `due`).
+    """How a long run keeps the number of its points, and the time for a decision, small.
 
     A search for a new point takes O(m^2) for each candidate, with m visited points.  In a long run
-    nearly all searches end at a visited point.  So after some that did, most trials are chosen
-    among the visited points, and the search comes back from time to time.
+    the score of the best new point is hardly better than that of the best visited one.
     """
 
-    points: int = 100  # with fewer visited points, a search is cheap
-    repeats: int = 10  # so many trials in a row were repeats
-    share: int = 100  # then one search while the number of trials grows by 1/100; measured
+    points: int = 100  # with fewer visited points, a search is cheap, and nothing is different
+    gain: float = 0.05  # the score of a new point must be better by this, in units of `Score.unit`
+    # After so many repeats in a row, most trials are chosen among the visited points without a
+    # search.  One search is made while the number of trials grows by 1/100.
+    repeats: int = 10
+    share: int = 100
 
-    def due(self, trials: int, repeats: int, points: int) -> bool:
-        """Whether the next trial is chosen among the visited points.
+    def due(self, trials: int, repeats: int) -> bool:
+        """Whether the next trial is chosen without a search.
 
         Args:
             trials: the number of trials so far.
             repeats: how many of the last ones were repeats of visited points, without a gap.
-            points: the number of visited points.
         """
-        if points < self.points or repeats < self.repeats:
-            return False
-        return trials % max(1, trials // self.share) != 0
+        return repeats >= self.repeats and trials % max(1, trials // self.share) != 0
 
 
 class LossRules(NamedTuple):
@@ -298,7 +297,7 @@ class Defaults(NamedTuple):
     ids: IDSRules = IDSRules()
     search: SearchRules = SearchRules()
     merge: MergeRules = MergeRules()
-    revisit: RevisitRules | None = None  # None: every trial is searched for
+    revisit: RevisitRules | None = None  # None: the same rules for runs of any length
     loss: LossRules = LossRules()
     metrics: MetricRules = MetricRules()
     known: KnownRules = KnownRules()

@@ -906,12 +906,14 @@ class Optimizer(WithLock):
         rules, limited = self.defaults.revisit, self.space.frozen or self.safety.max_step
         if rules is None or limited or not self.policy.merge:
             return False
+        if len(situation.posterior.points) < rules.points:
+            return False
         trials, repeats = self._records.trials, 0
         for record in reversed(trials[-rules.repeats :]):
             if record.trial.decision.reason != "resample":
                 break
             repeats += 1
-        return rules.due(len(trials), repeats, len(situation.posterior.points))
+        return rules.due(len(trials), repeats)
 
     def _draw(self, rng: np.random.Generator) -> Array:
         """A point at random that is not near a rejected one."""

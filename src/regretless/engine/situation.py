@@ -387,8 +387,6 @@ class Situation:
         free = self._score()
         score = free.within(*self.constraints) if self.constraints else free
         begin = self._begin(score.width)
-        if self.revisit:
-            begin = replace(begin, complete=True)
         found = maximise(score, self._domain, begin, self.rng, self.defaults.search)
         held_back = None
         if self.constraints:
@@ -403,12 +401,24 @@ class Situation:
             held_back = objection
         if self.sparse_from is not None:
             found = self._sparser(score, found, self.sparse_from)
+        if found.row is None and (near := self._good_enough(score, begin, found)) is not None:
+            return _Choice(sampled[near], near, held_back=held_back)
         if found.row is None and policy.merge:
             rules, equal = self.defaults.merge, tuple(structured(self._domain))
             row = same_point(score, begin, found.x, inputs.horizon.steps, rules, equal)
             if row is not None and not self._changes_more(sampled[row], found.x):
                 return _Choice(sampled[row], row, True, held_back)
         return _Choice(found.x, found.row, held_back=held_back)
+
+    def _good_enough(self, score: Score, begin: Candidates, found: Found) -> int | None:
+        """The best visited point, if the one that was found is hardly better, in a long run."""
+        rules, rows = self.defaults.revisit, np.arange(len(begin.posterior.points))[begin.rows]
+        if rules is None or not self.policy.merge or len(rows) < rules.points:
+            return None
+        value, slack = score.at_rows(begin.rows)
+        best = int(np.argmax(np.where(slack >= FEASIBLE, value, -np.inf)))
+        near = slack[best] >= FEASIBLE and value[best] >= found.value - rules.gain * score.unit
+        return int(rows[best]) if near and self.sparse_from is None else None
 
     def _score(self) -> Score:
         """The policy's score, which also keeps to what a change must bring."""

@@ -97,7 +97,7 @@ def _batch(name: str, seed: int, size: int) -> dict[str, Any]:
         tally.fault("hangs", f"the batch took more than {LONGEST:.0f} s")
         answer = {}
     except BaseException:
-        process.send_signal(signal.SIGINT)  # it stops its databases and services itself
+        process.terminate()  # it stops its databases and services itself
         with suppress(subprocess.TimeoutExpired):
             process.wait(20)
         with suppress(ProcessLookupError):

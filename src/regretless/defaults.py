@@ -235,7 +235,7 @@ class RevisitRules(NamedTuple):
     gain: float = 0.05  # the score of a new point must be better by this, in units of `Score.unit`
     # After so many repeats in a row, most trials are chosen among the visited points without a
     # search.  One search is made while the number of trials grows by 1/100.
-    repeats: int = 10
+    repeats: int = 3
     share: int = 100
 
     def due(self, trials: int, repeats: int) -> bool:

@@ -231,7 +231,7 @@ class RevisitRules(NamedTuple):
     the score of the best new point is hardly better than that of the best visited one.
     """
 
-    points: int = 100  # with fewer visited points, a search is cheap, and nothing is different
+    points: int = 300  # with fewer visited points, a search is cheap, and nothing is different
     gain: float = 0.05  # the score of a new point must be better by this, in units of `Score.unit`
     # After so many repeats in a row, most trials are chosen among the visited points without a
     # search.  One search is made while the number of trials grows by 1/100.

@@ -102,8 +102,8 @@ def page(records: list[dict[str, Any]]) -> str:
         "# What a step of a long run costs",
         "",
         "Written by `python -m benchmarks.resampling` from [resampling.jsonl](resampling.jsonl).",
-        "A broad hill and a small narrow one at random places, noise of sd 0.1, `defaults=3`. *Map*",
-        "is the model of version 2, *ensemble* that of version 3. *CPU* is the processor time of all",
+        "A broad hill and a small narrow one, noise of sd 0.1, `defaults=3`. *Map*",
+        "is the model of version 2, *ensemble* that of version 3. *CPU* is the time of all",
         "asks, *late* that of an ask in the last sixth of the run.",
         "",
         "| model | parameters | steps | problem | | CPU s | late, mean ms | late, median ms"

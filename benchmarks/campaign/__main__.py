@@ -53,6 +53,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="about a minute, into build/campaign")
     parser.add_argument("--tiny", action="store_true", help="seconds: a few parts, as a test does")
     parser.add_argument("--parts", default="", help="a,b,c: only these")
+    parser.add_argument("--seeds", default="0:", help="first:end, to share a campaign")
     parser.add_argument("--minutes", type=float, help="start no batch after so many minutes")
     parser.add_argument("--folder", type=Path, help="for the records and the page")
     parser.add_argument("--batch", help=argparse.SUPPRESS)
@@ -73,7 +74,8 @@ def _wanted(options: argparse.Namespace) -> list[tuple[str, int, int]]:
     if _small(options):
         sizes = [(name, PARTS[name].tiny if options.tiny else PARTS[name].quick) for name in names]
         return [(name, 0, size) for name, size in sizes if size]
-    wanted = [(seed, name) for name in names for seed in range(PARTS[name].batches)]
+    first, end = (int(part) if part else None for part in options.seeds.split(":"))
+    wanted = [(seed, name) for name in names for seed in range(PARTS[name].batches)[first:end]]
     order = list(PARTS)
     wanted.sort(key=lambda each: (each[0], order.index(each[1])))
     return [(name, seed, PARTS[name].size) for seed, name in wanted]

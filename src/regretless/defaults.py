@@ -243,6 +243,30 @@ class MergeRules(NamedTuple):
     close: float = 0.05  # points differ in each column by at most this share of its range
 
 
+class RevisitRules(NamedTuple):
+    """How a long run keeps the number of its points, and the time for a decision, small.
+
+    A search for a new point takes O(m^2) for each candidate, with m visited points.  In a long run
+    the score of the best new point is hardly better than that of the best visited one.
+    """
+
+    points: int = 300  # with fewer visited points, a search is cheap, and nothing is different
+    gain: float = 0.05  # the score of a new point must be better by this, in units of `Score.unit`
+    # After so many repeats in a row, most trials are chosen among the visited points without a
+    # search.  One search is made while the number of trials grows by 1/100.
+    repeats: int = 3
+    share: int = 100
+
+    def due(self, trials: int, repeats: int) -> bool:
+        """Whether the next trial is chosen without a search.
+
+        Args:
+            trials: the number of trials so far.
+            repeats: how many of the last ones were repeats of visited points, without a gap.
+        """
+        return repeats >= self.repeats and trials % max(1, trials // self.share) != 0
+
+
 class LossRules(NamedTuple):
     """How a loss budget is kept, see engine/loss.py; measured: docs/results/harm.md."""
 
@@ -313,6 +337,7 @@ class Defaults(NamedTuple):
     ids: IDSRules = IDSRules()
     search: SearchRules = SearchRules()
     merge: MergeRules = MergeRules()
+    revisit: RevisitRules | None = None  # None: the same rules for runs of any length
     loss: LossRules = LossRules()
     metrics: MetricRules = MetricRules()
     known: KnownRules = KnownRules()
@@ -340,6 +365,7 @@ CANDIDATES = {
         # Most of the first results are at points that were chosen to be good.
         tail=TailRules(far=5.0, first_results=8, lower_half=True),
         ids=IDSRules(caution=0.0, inside=2.0),
+        revisit=RevisitRules(),
     ),
 }
 

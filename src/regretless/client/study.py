@@ -38,7 +38,7 @@ from regretless.safety import (
     Safety,
     Step,
 )
-from regretless.space import Parameter, Scalar, Space
+from regretless.space import Parameter, Scalar, Space, check_change
 from regretless.studies import until_spent
 
 if TYPE_CHECKING:
@@ -378,6 +378,7 @@ class RemoteStudy:
         key: str | None = None,
     ) -> None:
         """Change the space while the study goes on; see `Study.change_space`."""
+        check_change({"add": add, "freeze": freeze, "widen": widen, "drop": drop})
         added = [
             {"name": name, **parameter.to_json(), "value": value}
             for name, (parameter, value) in (add or {}).items()

@@ -936,6 +936,8 @@ class Optimizer(WithLock):
         fresh = self._belief.refit_if_due()
         plain = replace(plain, refitted=fresh.source is not self._belief.source)
         situation = self._situation(fresh, rng, guards)
+        if not (points or plain.refitted) and self._may_revisit(situation):
+            situation = replace(situation, revisit=True)
         x, decision = situation.decide(plain, points, free_start=self.safety.free_start)
         if self._is_rejected(x):
             found = situation.best_allowed(plain)
@@ -944,6 +946,20 @@ class Optimizer(WithLock):
             x, decision = found
         decision = replace(decision, holds=guards.holds(x))
         return _Proposal(situation.belief, guards, x, decision)
+
+    def _may_revisit(self, situation: Situation) -> bool:
+        """Whether the next trial is chosen among the visited points, see `RevisitRules`."""
+        rules, limited = self.defaults.revisit, self.space.frozen or self.safety.max_step
+        if rules is None or limited or not self.policy.merge:
+            return False
+        if len(situation.posterior.points) < rules.points:
+            return False
+        trials, repeats = self._records.trials, 0
+        for record in reversed(trials[-rules.repeats :]):
+            if record.trial.decision.reason != "resample":
+                break
+            repeats += 1
+        return rules.due(len(trials), repeats)
 
     def _draw(self, rng: np.random.Generator) -> Array:
         """A point at random that is not near a rejected one."""

@@ -533,6 +533,7 @@ class Study(Reading):
             ConfigError: the name is not valid, or another study has or had it.
             UnknownStudyError: somebody else renamed the study before.
         """
+        check_name("name", new)
         with self._asking, self._lock:
             self._refreshed()
             if new == self.name:

@@ -40,6 +40,7 @@ from regretless.engine import (
     Direction,
     Event,
     Extended,
+    Jumped,
     Observed,
     OfStudy,
     Optimizer,
@@ -54,10 +55,11 @@ from regretless.engine import (
     Unobserved,
     check_automatic,
     outcomes_of,
+    warn_of,
     write,
 )
 from regretless.errors import ArchivedError, BudgetError, ConfigError, TrialError
-from regretless.model import Model
+from regretless.model import Drift, Model
 from regretless.policies import Policy
 from regretless.results import Decision, Trial, number_of
 from regretless.safety import Guardrail, Measured, Mode, Step
@@ -80,7 +82,8 @@ _VERDICTS = (Approved, Rejected, Reconsidered)
 _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
     # A proposal must not be near a point that was rejected meanwhile, and its fit must not have
     # seen a result that was retracted.
-    Asked: (Asked, Extended, Baseline, Rejected, Retracted, Unobserved, Changed, Archived),
+    Asked: (Asked, Extended, Jumped, Baseline, Rejected, Retracted, Unobserved, Changed, Archived),
+    Jumped: (),
     Extended: (Asked, Extended),
     Baseline: (Asked, Baseline, Changed),
     Abandoned: (Told, Abandoned, Retracted),
@@ -136,6 +139,7 @@ class Study(Reading):
         space: Space | None = None,
         budget: int | None = None,
         horizon: int | None = None,
+        drift: str | Drift | None = None,
         seed: int | None = None,
         policy: str | Policy | None = None,
         direction: Direction | None = None,
@@ -165,10 +169,10 @@ class Study(Reading):
             url: a path (SQLite), the URL of a database (`postgresql://user@host/name`), or an open
                 Journal, for several studies over the same connections.
             name: the name of the study.
-            space, budget, horizon, seed, policy, direction, design, n0, model, defaults, baseline,
-                loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes, mode,
-                optimum, bound: the settings of `Optimizer`; None for its default, or for the stored
-                setting.
+            space, budget, horizon, drift, seed, policy, direction, design, n0, model, defaults,
+                baseline, loss_budget, confidence, guardrails, max_step, change_cost,
+                sparse_changes, mode, optimum, bound: the settings of `Optimizer`; None for its
+                default, or for the stored setting.
             read_only: whether to refuse every change.
 
         Returns:
@@ -187,6 +191,7 @@ class Study(Reading):
             "space": space,
             "budget": budget,
             "horizon": horizon,
+            "drift": drift,
             "seed": seed,
             "policy": policy,
             "direction": direction,
@@ -310,6 +315,7 @@ class Study(Reading):
         """
         outcomes, note = outcomes_of(value, sem, count, metrics, control), _checked(key)
         self._record(lambda records: records.telling(trial, outcomes, time, note))
+        self._note_jump()
 
     def observe(
         self,
@@ -573,7 +579,16 @@ class Study(Reading):
         check_name("key", name)
         return name
 
+    def _note_jump(self) -> None:
+        """Store a sudden change that the results show, if nobody has stored it yet."""
+        if self._state.optimizer.drift is None:
+            return
+        jump = self._record(lambda records: self._state.optimizer.noticing())
+        if isinstance(jump, Jumped):
+            warn_of(jump)
+
     def _ask(self, key: str | None, within_budget: bool) -> Trial:
+        self._note_jump()
         with self._asking, self._journal.turn(self.name):
             while True:
                 with self._lock:

@@ -15,7 +15,6 @@ import argparse
 import json
 import subprocess
 import time
-import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,7 +38,7 @@ GRID = np.stack(np.meshgrid(*[np.linspace(0, 1, 41)] * 2), -1).reshape(-1, 2)
 System = Callable[[int, Array], Array]  # f at a time, at the rows of x
 
 
-def smooth(rng: np.random.Generator, length: float = 0.25, waves: int = 400) -> Callable[..., Array]:
+def smooth(rng: np.random.Generator, length: float = 0.25, waves: int = 400) -> Any:
     """A draw of a Gaussian process with the SE kernel."""
     w = rng.standard_normal((waves, 2)) / length
     b, c = rng.uniform(0, 2 * np.pi, waves), rng.standard_normal(waves) * np.sqrt(2 / waves)

@@ -18,7 +18,7 @@ from regretless._internal.shown import shown
 from regretless._internal.validate import is_iterable, is_number, whole
 from regretless.engine import Optimizer, html_of
 from regretless.errors import ConfigError, DataError
-from regretless.model import Model
+from regretless.model import Drift, Model
 from regretless.policies import Policy
 from regretless.results import Best, Row, Trial
 from regretless.safety import Guardrail, returned
@@ -120,6 +120,7 @@ def maximize(
     budget: int | None = None,
     *,
     horizon: int | None = None,
+    drift: str | Drift | None = None,
     policy: str | Policy = "ids",
     seed: int = 0,
     design: str | Sequence[Mapping[str, Scalar]] = "auto",
@@ -147,6 +148,7 @@ def maximize(
         budget: how many evaluations there are, the initial design included.  None if the run has no
             end: a callback or Ctrl-C ends it.
         horizon: how many evaluations a run looks ahead; needed without a budget.
+        drift: None, "auto" or a `Drift`, if f may change with time; see `Optimizer`.
         policy: how the next point is chosen, by name or as an instance; see `Optimizer`.
         seed: the seed of all random numbers.
         design: how to start; see `Optimizer`.
@@ -186,6 +188,7 @@ def maximize(
         space,
         budget,
         horizon=horizon,
+        drift=drift,
         seed=seed,
         policy=policy,
         direction="maximize",
@@ -208,6 +211,7 @@ def minimize(
     budget: int | None = None,
     *,
     horizon: int | None = None,
+    drift: str | Drift | None = None,
     policy: str | Policy = "ids",
     seed: int = 0,
     design: str | Sequence[Mapping[str, Scalar]] = "auto",
@@ -239,6 +243,7 @@ def minimize(
         space,
         budget,
         horizon=horizon,
+        drift=drift,
         seed=seed,
         policy=policy,
         direction="minimize",

@@ -129,6 +129,15 @@ class Fading(NamedTuple):
             fast = min(fast, rules.level_bin / self.level)
         return max(1.0, min(fast, rules.widest_bin)) if isfinite(fast) else inf
 
+    def __str__(self) -> str:
+        """A sentence about what changes between two jumps."""
+        if self.is_still:
+            return "nothing is seen to change"
+        slow = f"f has half of its correlation left after {self.half_life:.0f} results"
+        level = "the common level changes"
+        both = [slow] * isfinite(self.half_life) + [level] * (self.level > 0.0)
+        return "; ".join(both)
+
     def to_json(self) -> dict[str, Any]:
         """The numbers as JSON; an infinite half-life is None."""
         half_life = self.half_life if isfinite(self.half_life) else None

@@ -146,6 +146,7 @@ const inWords = (params, shown = scalar) =>
 function state(name, refresh) {
   const bar = h("progress", { "aria-label": "Budget spent" });
   const words = h("p", { id: "budget" });
+  const changed = h("p", { id: "changes", class: "problem", role: "status" });
   const facts = h("dl", { class: "facts" });
   const total = h("input", { id: "extend-to", type: "number", min: 1, step: 1, required: true });
   const doing = verbs(refresh);
@@ -172,11 +173,12 @@ function state(name, refresh) {
     "third",
     bar,
     words,
+    changed,
     facts,
     h("div", { class: "actions" }, ask, extend),
     doing.problem,
   );
-  const update = ({ counts, noise_sd, periods, worth_exploring, calibration, mode, archived }) => {
+  const update = ({ counts, drift, noise_sd, periods, worth_exploring, calibration, mode, archived }) => {
     ask.textContent = mode === "recommend" ? "Ask for a proposal" : "Ask for a trial";
     ask.disabled = archived;
     const endless = counts.budget === null;
@@ -200,6 +202,11 @@ function state(name, refresh) {
       ["Of the space still worth exploring", percent(worth_exploring)],
       ["Results inside their 95 % prediction", percent(calibration.inside)],
     ];
+    changed.hidden = !drift?.jumps.length;
+    changed.textContent = (drift?.jumps ?? [])
+      .map((jump) => `Something changed at trial ${jump.number} (noticed at trial ${jump.noticed}).`)
+      .join(" ");
+    if (drift) rows.push(["Drift", drift.sentence || "not known yet"]);
     if (periods)
       rows.push(
         ["Sd of the effect of a period", number(periods.effect_sd, 3)],

@@ -180,10 +180,10 @@ class DriftRules(NamedTuple):
     first_keep: float = 0.05  # of a jump, before the results after it say more
     noise_factors: tuple[float, ...] = (1.5, 0.7, 0.25)
     # Log odds against no change, which is the first of each list.
-    drift_prior: float = -3.0
-    level_prior: float = -3.0
+    drift_prior: float = -5.0
+    level_prior: float = -5.0
     window: int = 150  # results that the choice is made by
-    least_results: int = 12  # before, nothing is said to change
+    least_results: int = 25  # before, nothing is said to change
     results: int = 1000  # results that the model looks at, at most
     most_rows: int = 250  # rows of its data, at most
     faded: float = 0.1  # results of which no more correlation is left are not looked at
@@ -195,6 +195,8 @@ class DriftRules(NamedTuple):
     # Of the test for jumps: there is a false alarm in so many results, on average.
     false_alarm_every: float = 10_000.0
     sizes: tuple[float, ...] = (1.0, 1.5, 2.0, 3.0, 4.5)  # of jumps, in sds of the noise
+    surprise_sds: tuple[float, ...] = (1.8, 3.0)  # of prediction errors after a jump
+    known_share: float = 1.0  # f is known well where its sd is at most this share of the noise's
     least_scatter: int = 6  # replicates to know the noise by, before the test begins
     test_window: int = 120  # results in which a jump is looked for
 

@@ -52,7 +52,7 @@ from regretless.engine.loss import LossLimit, least_sd
 from regretless.engine.records import Records
 from regretless.engine.situation import STEP_LIMIT, Situation, draw
 from regretless.engine.steps import reach
-from regretless.engine.watch import Watch, warn_of
+from regretless.engine.watch import Watch, surprise_of, warn_of
 from regretless.errors import ConfigError, RegretlessError, StorageError, TrialError
 from regretless.horizon import MAX_WHOLE, Horizon
 from regretless.kernels import Kernel
@@ -866,7 +866,11 @@ class Optimizer(WithLock):
         observation = self._observation(x, outcomes, blind, baseline)
         self._belief = self._belief.learn(observation)
         if self._watch is not None:
-            self._watch.look(number, observation)
+            surprise = None
+            if number is not None:
+                decision = self._records.trials[number].trial.decision
+                surprise = surprise_of(decision, told, self.defaults.drift)
+            self._watch.look(number, observation, surprise)
 
     @in_turn
     def noticing(self) -> Jumped | None:

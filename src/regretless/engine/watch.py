@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from math import hypot, sqrt
 
-from regretless.defaults import Defaults
-from regretless.engine.events import Jumped
+from regretless.defaults import Defaults, DriftRules
+from regretless.engine.events import Jumped, Outcome
 from regretless.errors import StorageError
 from regretless.model import Drift, JumpTest, Observation
+from regretless.results import Decision
 
 
 @dataclass(eq=False)
@@ -43,13 +45,13 @@ class Watch:
         known = {each.number for each in self.noted}
         return next((each for each in self.seen if each.number not in known), None)
 
-    def look(self, number: int | None, told: Observation) -> None:
+    def look(self, number: int | None, told: Observation, surprise: float | None = None) -> None:
         """Look at the next result; `number` is None if it is from before the run."""
         place = len(self.numbers)
         self.numbers.append(number)
         if number is None:
             return
-        jump = self.test.add(place, (told.x, told.y, told.weight, told.variance))
+        jump = self.test.add(place, (told.x, told.y, told.weight, told.variance), surprise)
         if jump is not None:
             first = self.numbers[jump]
             assert first is not None  # results from before are not looked at
@@ -65,6 +67,20 @@ class Watch:
             raise StorageError(f"event 'jumped': trial {event.number} has no result")
         self.noted.append(event)
         return self.numbers.index(event.number)
+
+
+def surprise_of(decision: Decision, told: Outcome, rules: DriftRules) -> float | None:
+    """The error of the prediction that a decision was based on, in sds.
+
+    None if there was none, or if f was not known well at the point.
+    """
+    mean, sd, noise = decision.mean, decision.sd, decision.noise_sd
+    if mean is None or sd is None or noise is None or not noise > 0.0:
+        return None
+    if sd > rules.known_share * noise:
+        return None
+    own = noise / sqrt(told.count) if told.sem is None else told.sem
+    return (told.value - mean) / hypot(sd, own)
 
 
 def warn_of(jump: Jumped) -> None:

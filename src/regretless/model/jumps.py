@@ -13,8 +13,8 @@ kernel is fitted.  If all results from the time c on are higher by delta s, z ha
 with n_c results of this point before c.
 
 **Surprises.**  A prediction at a point that the model knows well has an error z, in units of its
-sd.  It is normal as far as the model is right; earlier errors say how large it usually is.  If f has
-changed since the time c, it has the sd kappa.
+sd.  It is normal as far as the model is right; earlier errors say how large it usually is.  If f
+has changed since the time c, it has the sd kappa.
 
 So each c with a delta or a kappa has a likelihood ratio, a martingale of mean 1 if nothing changes.
 The statistic (Shiryaev and Roberts) is the sum over all c of the mean over all delta and kappa.  It

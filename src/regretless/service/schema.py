@@ -200,8 +200,7 @@ class NewStudy(_Request):
     seed: Annotated[StrictInt | None, Field(ge=0, le=MAX_SAFE)] = None
     n0: Annotated[StrictInt | None, Field(ge=1, le=10_000, description="to start with")] = None
     noise: Annotated[
-        Literal["constant", "auto"] | None,
-        Field(description="auto: where do results scatter more?"),
+        StrictStr | None, Field(description="constant, or auto: where do results scatter more?")
     ] = None
     defaults: Annotated[StrictInt | None, Field(description="version of the defaults")] = None
     baseline: Annotated[Params | None, Field(description="the setting that runs today")] = None

@@ -579,7 +579,7 @@ class Optimizer(WithLock):
             >>> import regretless as rl
             >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
             >>> optimizer = rl.Optimizer(space, budget=9, noise="auto")
-            >>> for k in range(12):
+            >>> for k in range(18):
             ...     x = (k % 6) / 5
             ...     optimizer.observe({"x": x}, (-1) ** (k // 6) * x**2, sem=0.1 + x**2)
             >>> optimizer.noise_range().most.params["x"] > 0.8

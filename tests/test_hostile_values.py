@@ -65,6 +65,7 @@ def ready() -> rl.Optimizer:
             lambda o: rl.Ledger.of(o).total([{"x": 0.5, "n": 1}], [np.float16("nan")]),
             "weights: need numbers, got",
         ),
+        (lambda o: rl.Ledger.of(o).gain(0.5, sem=1e308), r"sem: need at most 1e\+100, got 1e\+308"),
         (lambda o: rl.Model(kernel=["se"]), "kernel: need one of"),
         (lambda o: rl.Sequence("ab", HUGE, HUGE), "need 0 <= at_least <= at_most <= 1000, got"),
         (lambda o: rl.AtLeast("m", 1.0, of=np.array(["a", "b"])), "of: need 'baseline' or None"),

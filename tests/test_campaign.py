@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,38 @@ def test_the_ledger_sees_what_is_lost_and_what_is_doubled(tmp_path: Path) -> Non
     Ledger(tried=keys, done=keys).compare(storage, "s", tally)
     assert tally.faults == {"lost": 1, "unknown": 1}
     assert tally.notes == ["lost: ask 2", "unknown: ask 3"]
+
+
+@pytest.fixture
+def with_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+
+
+@pytest.mark.usefixtures("with_sources")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_load_alone_is_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine that does a piece of work four times too slowly, a second counts a quarter."""
+    from benchmarks.campaign import control
+
+    monkeypatch.setattr(control, "_work", lambda: 4 * control.WORK)
+    monkeypatch.setattr(control, "PAUSE", 0.01)
+    begun = time.monotonic()
+    with control.running():
+        while control.seconds() < 0.1:
+            time.sleep(0.01)
+        assert control.seconds() <= 0.25 * (time.monotonic() - begun)
+
+
+@pytest.mark.usefixtures("with_sources")
+def test_a_call_that_hangs_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks.campaign import control
+    from benchmarks.campaign.ledger import Tally
+
+    clock = iter([0.0, 59.0, 100.0, 161.0])
+    monkeypatch.setattr(control, "seconds", lambda: next(clock))
+    tally = Tally()
+    assert tally.timed(lambda: 1) == 1
+    assert not tally.faults
+    with pytest.raises(ZeroDivisionError):
+        tally.timed(lambda: 1 / 0)
+    assert tally.faults == {"hangs": 1}

@@ -65,6 +65,7 @@ def ready() -> rl.Optimizer:
             lambda o: rl.Ledger.of(o).total([{"x": 0.5, "n": 1}], [np.float16("nan")]),
             "weights: need numbers, got",
         ),
+        (lambda o: rl.Ledger.of(o).gain(0.5, sem=1e308), r"sem: need at most 1e\+100, got 1e\+308"),
         (lambda o: rl.Model(kernel=["se"]), "kernel: need one of"),
         (lambda o: rl.Sequence("ab", HUGE, HUGE), "need 0 <= at_least <= at_most <= 1000, got"),
         (lambda o: rl.AtLeast("m", 1.0, of=np.array(["a", "b"])), "of: need 'baseline' or None"),
@@ -103,6 +104,7 @@ def test_numbers_of_numpy_are_still_taken() -> None:
     optimizer.observe({"x": np.float32(0.5), "n": np.int8(3)}, np.array(1.5), sem=np.float16(0.5))
     optimizer.extend(np.int64(30))
     assert rl.Ledger.of(optimizer).total([{"x": 0.5, "n": 3}], [np.float16(2.0)]).sd > 0.0
+    assert rl.Prior(Fraction(1, 3), np.uint64(2**64 - 1), 0.0, 1.0).low == Fraction(1, 3)
     assert rl.SE(np.array([0.5])).lengthscales == (0.5,)
     assert optimizer.space.decode([Fraction(1, 2), 0]) == {"x": 0.5, "n": 0}
     assert optimizer.space.canonical(np.array([[1, 0]], dtype=np.int8)).tolist() == [[1.0, 0.0]]

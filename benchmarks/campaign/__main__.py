@@ -106,7 +106,7 @@ def _batch(name: str, seed: int, size: int) -> dict[str, Any]:
             os.killpg(process.pid, signal.SIGKILL)
         raise
     if answer is None:
-        tally.fault("uncaught", err[-500:])
+        tally.fault("uncaught", err[-300:])
     return {
         "part": name,
         "seed": seed,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.campaign import control
+from benchmarks.campaign import ROOT, control
 
 import regretless as rl
 from regretless.errors import ServiceError, StorageError
@@ -32,7 +32,8 @@ class Tally:
     def fault(self, kind: str, note: str) -> None:
         self.faults[kind] += 1
         if len(self.notes) < 10:
-            self.notes.append(f"{kind}: {note[:300]}")
+            here = note.replace(f"{ROOT}/", "")
+            self.notes.append(f"{kind}: {here[:300]}")
 
     def as_json(self) -> dict[str, Any]:
         return {

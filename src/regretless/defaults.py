@@ -57,7 +57,7 @@ class Prior:
 
     def __post_init__(self) -> None:
         low, high = self.low, self.high
-        if not (is_number(low) and is_number(high) and 0.0 < low < high):
+        if not (is_number(low) and is_number(high) and 0.0 < float(low) < float(high)):
             raise ConfigError(f"Prior: need 0 < low < high, got {shown(low)} and {shown(high)}")
         if not is_number(self.center):
             raise ConfigError(f"Prior: need a number as center, got {shown(self.center)}")

@@ -345,6 +345,8 @@ class Ledger:
         if not (over is None or (is_number(over) and abs(float(over)) <= MAX_RESULT)):
             raise ConfigError(f"over: need a number, got {shown(over)}")
         check_amount("sem", sem)
+        if float(sem) > MAX_RESULT:  # the variance has its square
+            raise ConfigError(f"sem: need at most {MAX_RESULT:g}, got {shown(sem)}")
         if over is None and sem:
             raise ConfigError(
                 f"sem: need the value that it belongs to (`over`), got {shown(sem)} alone"

@@ -15,16 +15,21 @@ class Horizon(NamedTuple):
     Args:
         budget: the total number of evaluations.
         asked: n, the number of evaluations that were asked for, including pending ones.
+        share: the share of later evaluations in which the gain counts; below 1 if it counts only
+            in circumstances like the present ones.
 
     Example:
         >>> Horizon(budget=100, asked=90).steps
         10
         >>> Horizon(budget=100, asked=100).steps
         1
+        >>> Horizon(budget=101, share=0.25).steps
+        26.0
     """
 
     budget: int
     asked: int = 0
+    share: float = 1.0
 
     @property
     def remaining(self) -> int:
@@ -37,9 +42,10 @@ class Horizon(NamedTuple):
         return self.remaining == 0
 
     @property
-    def steps(self) -> int:
-        """m, the number of evaluations that remain, including the next one; at least 1."""
-        return max(1, self.remaining)
+    def steps(self) -> float:
+        """m, the number of evaluations that a gain pays for, including the next one; at least 1."""
+        count = max(1, self.remaining)
+        return count if self.share == 1.0 else 1.0 + self.share * (count - 1)
 
     def within(self, payback: float) -> float:
         """1 + payback (m - 1): the next evaluation, and a share `payback` of those after it."""

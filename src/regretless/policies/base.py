@@ -157,7 +157,7 @@ class PolicyInput:
             moved[:, column] = place
         return moved
 
-    @property
+    @cached_property
     def means(self) -> tuple[Array, Array]:
         """mu and sigma at the points of the posterior, with the fixed columns set."""
         return self.posterior.predict(self.given) if self.fixed else self.posterior.at_data

@@ -21,7 +21,7 @@ import numpy as np
 from regretless._internal.arrays import Array
 from regretless._internal.shown import shown
 from regretless.errors import SpaceError
-from regretless.space.checks import check_name, is_real, quoted, widened, whole
+from regretless.space.checks import check_name, is_real, quoted, whole, widened
 from regretless.space.lists import Categorical, Ordinal, plain_scalar
 from regretless.space.numbers import Cyclic, Float, Int
 from regretless.space.parameter import Parameter, Scalar, parameter_from_json

@@ -166,7 +166,8 @@ def plain_scalar(value: object, name: str) -> Scalar:
     """
     given = widened(value)
     finite = not is_real(given) or abs(given) <= sys.float_info.max
-    if not (_is_scalar(given) and finite and not (isinstance(given, str) and has_surrogates(given))):
+    broken = isinstance(given, str) and has_surrogates(given)
+    if not (_is_scalar(given) and finite) or broken:
         kinds = "a string, a finite number, a bool or None"
         raise SpaceError(f"{name}: must be {kinds}, got {shown(value)}")
     return _native(given)

@@ -54,10 +54,6 @@ def main() -> None:
                     "tool": tool,
                     "seed": seed,
                     "regret": sum(regrets),
-                    "halves": [
-                        sum(regrets[: len(regrets) // 2]),
-                        sum(regrets[len(regrets) // 2 :]),
-                    ],
                     "curve": [round(sum(regrets[:n]), 4) for n in range(10, len(regrets) + 1, 10)],
                     "cpu": round(time.process_time() - begun, 3),
                     **asdict(stamp()),

@@ -1,8 +1,8 @@
 """Three families of problems with contexts, drawn at random; a new instance for every seed.
 
-f(x, c) = level g(c) + sqrt(1 - w) a(x) + sqrt(w) i(x, c), for two settings x in the unit square.  The
-context c is a segment of four, with frequencies that are drawn, and an hour of the day, which is
-uniform.  a and i have unit variance, and w is the share of the interaction.
+f(x, c) = level g(c) + sqrt(1 - w) a(x) + sqrt(w) i(x, c), for two settings x in the unit square.
+The context c is a segment of four, with frequencies that are drawn, and an hour of the day, which
+is uniform.  a and i have unit variance, and w is the share of the interaction.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHARES = {"strong": 0.5, "weak": 0.1, "none": 0.0}  # w of each family
 SEGMENTS = ("new", "casual", "regular", "business")
 SPACE = rl.Space({"x": rl.Float(0.0, 1.0), "y": rl.Float(0.0, 1.0)})
 CONTEXTS = {"segment": rl.Categorical(SEGMENTS), "hour": rl.Cyclic(0.0, 24.0)}
-BUDGET = 200
+BUDGET = 150
 NOISE = 0.3  # sd; the settings differ by 1
 LEVEL = 1.0  # sd of the common effect
 _FEATURES = 512

@@ -25,7 +25,13 @@ from regretless.engine.events import (
     read,
     write,
 )
-from regretless.engine.optimizer import Direction, Optimizer, check_automatic, html_of
+from regretless.engine.optimizer import (
+    Direction,
+    Optimizer,
+    check_automatic,
+    check_no_contexts,
+    html_of,
+)
 from regretless.engine.records import Records, Reference
 from regretless.engine.situation import Situation
 
@@ -56,6 +62,7 @@ __all__ = [
     "Unobserved",
     "Written",
     "check_automatic",
+    "check_no_contexts",
     "html_of",
     "outcomes_of",
     "read",

@@ -573,7 +573,7 @@ class Optimizer(WithLock):
 
     def _gain_in(
         self, situation: Situation, x: Array, places: Array, shares: Array
-    ) -> dict[str, float]:
+    ) -> dict[str, Any]:
         """What f at x is better by than at the baseline, on average over contexts."""
         baseline = self._records.baseline
         if baseline is None:
@@ -584,7 +584,7 @@ class Optimizer(WithLock):
         gain, sd = self._average(situation, both, np.array([1.0, -1.0]), places, shares)
         return _gain(self._sign * gain, sd)
 
-    def _gain_at(self, situation: Situation, x: Array) -> dict[str, float]:
+    def _gain_at(self, situation: Situation, x: Array) -> dict[str, Any]:
         """What f at x is better by than at the baseline, by the joint posterior of both."""
         baseline = self._records.baseline
         if baseline is None:

@@ -227,9 +227,10 @@ class Cyclic(Parameter, json="cyclic"):
         return Periodic((_FIRST_CHORD,) * len(columns), tuple(columns))
 
     def validate(self, value: object, name: str = "value") -> float:
-        if not is_real(value) or not abs(value) <= sys.float_info.max:
+        given = widened(value)
+        if not (is_real(given) and abs(given) <= sys.float_info.max):
             raise SpaceError(f"{name}: must be a finite number, got {shown(value)}")
-        number = float(widened(value))
+        number = float(given)
         if self.low <= number <= self.high:
             return number
         return self.low + (number - self.low) % (self.high - self.low)

@@ -46,6 +46,7 @@ def differences(created: Created, optimizer: Optimizer, given: Mapping[str, Any]
         there["policy"] = stored["policy"]
     # A setting may need another one that was not given again, as a loss budget needs a baseline.
     settings = {"space": optimizer.space, "budget": optimizer.budget, **vars(optimizer.safety)}
+    settings |= {"contexts": optimizer.contexts}
     settings |= given
     here = through_json(Optimizer(**settings).spec())
     if "tail" not in stored["model"]:  # stored before this setting existed

@@ -17,6 +17,7 @@ from regretless.policies.base import Policy, PolicyInput
 from regretless.policies.scores import PosteriorScore, Score
 
 _NO_VARIANCE = 1e-12  # relative variances below this count as zero
+_LEAST_KEPT = 1e-3  # at least this share of what is learnt in a context counts in others
 _SCALES = (0.02, 10.0)  # length-scales are clipped to this range
 _SQRT_2PI = sqrt(2.0 * pi)
 
@@ -100,6 +101,9 @@ class IDS(Policy):
             shared = posterior.shared(hoped_for)
             variance = shared.variance * posterior.omega2
             learnt = partial(_log_learnt_of, variance=variance, noise2=noise2)
+        elif inputs.lasting is not None:
+            shared = inputs.lasting
+            learnt = partial(_log_learnt_for_later, noise2=noise2)
 
         def utility(mu: Array, s: Array, *covariance: Array) -> tuple[Array, ...]:
             value, d_s, *d_covariance = learnt(s, *covariance)
@@ -160,3 +164,25 @@ def _log_learnt_of(
     learnt = _NO_VARIANCE**2 - np.log1p(-rho2)
     rate = 2.0 / ((1.0 - rho2) * learnt)
     return np.log(learnt), -rate * rho2 * s / (noise2 + s * s), rate * covariance / both
+
+
+def _log_learnt_for_later(s: Array, covariance: Array, noise2: float) -> tuple[Array, Array, Array]:
+    """log I and its slopes in s and covariance, for the information I that lasts.
+
+    A share k = covariance / s^2 of what is learnt about f(x) in this context counts in the contexts
+    to come, so I = -log(1 - k^2 s^2 / (s^2 + r^2)).  If k = 1, it is log(1 + s^2 / r^2).
+    """
+    s2 = s * s
+    kept = np.clip(covariance / s2, _LEAST_KEPT, 1.0)
+    free = (covariance > _LEAST_KEPT * s2) & (covariance < s2)  # not clipped
+    both = noise2 + s2
+    rho2 = kept * kept * s2 / both
+    learnt = -np.log1p(-rho2)
+    rate = 1.0 / ((1.0 - rho2) * learnt)
+    d_s = np.where(
+        free,
+        -2.0 * rho2 * (1.0 / s + s / both),  # of covariance^2 / (s^2 (s^2 + r^2))
+        2.0 * rho2 * (1.0 / s - s / both),
+    )
+    d_covariance = np.where(free, 2.0 * kept / both, 0.0)
+    return np.log(learnt), rate * d_s, rate * d_covariance

@@ -75,6 +75,9 @@ EVERY: list[Event] = [
     Unarchived(),
     Renamed("a", "b c"),
     Baseline({"x": 0.5, "k": True}),
+    Asked(4, {"x": 0.5}, WHY, context={"hour": 6.0, "vip": True}),
+    Told(4, ONE, context={"hour": 7.0}),
+    Observed({"x": 0.5}, ONE, context={"hour": 8.0}),
     Changed([{"name": "x", "type": "float", "low": 0.0, "high": 2.0}], {"k": True}),
 ]
 
@@ -93,7 +96,7 @@ def test_every_kind_has_its_version_and_every_older_version_a_way_up() -> None:
     assert {type(event) for event in EVERY} == set(events._KIND_OF)
     versions = {kind: known.version for kind, known in events._KINDS.items()}
     assert versions == {
-        "created": 3,
+        "created": 4,
         "asked": 1,
         "told": 3,
         "observed": 3,

@@ -61,7 +61,8 @@ class Decision:
         horizon: the number of evaluations in which the gain has to make up for the loss.
         evaluation_cost: the expected loss, divided by the horizon.
         gate: t_m, the smallest z that the policy allows; None if it has no gate.
-        z: (mean - incumbent) / sd, with the sign such that larger is better.
+        z: (mean - incumbent) / sd, with the sign such that larger is better; with contexts, without
+            what is unknown about the context itself, which is the same for all settings.
         tried: how many results of this point had been told before.
         merged: whether the search found a new point that the posterior can't tell from this one.
         noise_sd: the fitted sd of the noise of one observation.

@@ -32,7 +32,7 @@ from regretless.engine.optimizer import (
     check_no_contexts,
     html_of,
 )
-from regretless.engine.records import Records, Reference
+from regretless.engine.records import Record, Records, Reference, joined
 from regretless.engine.situation import Situation
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "Optimizer",
     "Outcome",
     "Reconsidered",
+    "Record",
     "Records",
     "Reference",
     "Rejected",
@@ -64,6 +65,7 @@ __all__ = [
     "check_automatic",
     "check_no_contexts",
     "html_of",
+    "joined",
     "outcomes_of",
     "read",
     "write",

@@ -1106,6 +1106,10 @@ class Optimizer(WithLock):
         """The space, in a context."""
         return Slice(self._whole, self._columns_at(at)) if len(at) else self.space
 
+    def _domain(self) -> Space | Slice:
+        """The space, in the context that was seen last."""
+        return self._slice(self._last_place())
+
     def _columns_at(self, at: Array) -> dict[int, float]:
         """The columns of the context, with their coordinates."""
         return dict(enumerate(at.tolist(), start=self.space.dim))

@@ -593,6 +593,14 @@ class Records:
         return np.array([*self.prior_at, *(record.at for record in self.trials)])
 
     @property
+    def last_context(self) -> dict[str, Scalar] | None:
+        """The context that was seen last; None if the run has none, or none was seen yet."""
+        if self.contexts is None or not (self.trials or self.prior):
+            return None
+        found = self.trials[-1].context if self.trials else self.prior[-1].context
+        return None if found is None else dict(found)
+
+    @property
     def horizon(self) -> Horizon:
         """The number of evaluations in total, and the number that was asked for.
 

@@ -510,7 +510,7 @@ class Situation:
             plain,
             reason="exhausted" if self.horizon.is_spent else reason,
             mean=float(seen.mean[0]),
-            sd=float(seen.sd[0]),
+            sd=float(self.predict(x[None, :])[1][0]) if self.context else float(seen.sd[0]),
             incumbent=seen.incumbent,
             expected_improvement=float(seen.expected_improvement[0]),
             expected_loss=float(seen.evaluation_cost[0]) * horizon,

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
@@ -28,6 +28,7 @@ from regretless.errors import RegretlessError, StorageError, UnknownStudyError
 from regretless.results import Trial
 from regretless.service.problems import BUG
 from regretless.service.schema import Summary
+from regretless.space import Scalar
 from regretless.studies.journal import Journal, StudyInfo
 from regretless.studies.study import Snapshot, Study, rename_study
 
@@ -85,14 +86,23 @@ class OpenStudy:
         async with self._doing:
             return await self._threads.run(self._threads.verbs, verb, *args, **kwargs)
 
-    async def ask(self, n: int, *, key: str | None, within_budget: bool) -> list[Trial]:
+    async def ask(
+        self,
+        n: int,
+        *,
+        key: str | None,
+        within_budget: bool,
+        context: Mapping[str, Scalar] | None = None,
+    ) -> list[Trial]:
         """`Study.ask`, after the asks of this study that came before."""
         self._threads.asking += 1
         try:
             async with self._asking:
                 return await self._threads.run(
                     self._threads.asks,
-                    lambda: self.study.ask(n, key=key, within_budget=within_budget),
+                    lambda: self.study.ask(
+                        n, key=key, within_budget=within_budget, context=context
+                    ),
                 )
         finally:
             self._threads.asking -= 1

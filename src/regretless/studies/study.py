@@ -167,8 +167,8 @@ class Study(Reading):
             name: the name of the study.
             space, budget, seed, policy, direction, design, n0, model, defaults, baseline,
                 loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes, mode,
-                optimum, bound, contexts: the settings of `Optimizer`; None for its default, or for the stored
-                setting.
+                optimum, bound, contexts: the settings of `Optimizer`; None for its default, or for
+                the stored setting.
             read_only: whether to refuse every change.
 
         Returns:

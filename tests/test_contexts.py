@@ -550,3 +550,47 @@ def test_a_study_has_contexts(tmp_path: Any) -> None:
             again.ask()
     with pytest.raises(rl.ConfigError, match=r"contexts: .* there"):
         rl.Study.open(path, "s", contexts={"hour": rl.Cyclic(0, 12)})
+
+
+# -- front ends ------------------------------------------------------------------------------------
+
+
+def test_the_ledger_compares_in_the_same_context() -> None:
+    optimizer = trained(14, baseline={"x": 0.5, "kind": "u"})
+    ledger = rl.Ledger.of(optimizer)
+    estimates = ledger.estimates()
+    assert estimates is not None
+    rows = [row for row in optimizer.history() if row.value is not None]
+    gain = sum(
+        optimizer.predict(row.params, context=row.context)[0]
+        - optimizer.predict({"x": 0.5, "kind": "u"}, context=row.context)[0]
+        for row in rows
+    )
+    assert estimates.gain.mean[-1] == pytest.approx(gain)
+    best = sum(optimizer.best(context=row.context).mean for row in rows)
+    lost = ledger.lost()
+    assert lost == pytest.approx(best - sum(row.value for row in rows if row.value is not None))
+    assert estimates.regret.mean[-1] >= -1e-9
+    with pytest.raises(rl.ConfigError, match="total: a point has another value in each context"):
+        ledger.total([{"x": 0.5, "kind": "u"}], [1.0])
+
+
+def test_the_page_s_data(tmp_path: Any) -> None:
+    from regretless.service.page_data import page_data
+
+    with rl.Study.open(tmp_path / "s.sqlite", "s", space=SPACE, budget=30, contexts=CONTEXTS) as s:
+        assert page_data(s.snapshot())["contexts"] == []
+        for k in range(8):
+            context = some_context(np.random.default_rng(k))
+            trial = s.ask(context=context)
+            s.tell(trial, value(trial.params, context))
+        data = json.loads(json.dumps(page_data(s.snapshot()), allow_nan=False))
+        rows = data["contexts"]
+        assert [row["value"] for row in rows if row["context"] == "segment"] == ["new", "old"]
+        assert [row["value"] for row in rows if row["context"] == "hour"] == [0, 4, 8, 12, 16, 20]
+        last = s.history()[-1].context
+        new = next(row for row in rows if row["value"] == "new")
+        assert new["mean"] == pytest.approx(s.best(context={**last, "segment": "new"}).mean)  # type: ignore[dict-item]
+        assert data["best"]["in"] == last
+        assert data["trials"][-1]["context"] == last
+        assert len(data["slices"]) == 2

@@ -419,6 +419,8 @@ def test_combinations_that_are_refused() -> None:
         rl.Optimizer(
             SPACE, 20, contexts=CONTEXTS, baseline={"x": 0.5, "kind": "u"}, change_cost=1.0
         )
+    with pytest.raises(rl.ConfigError, match="drift: a run with contexts"):
+        rl.Optimizer(SPACE, 20, contexts=CONTEXTS, drift="auto")
     optimizer = trained(2)
     trial = optimizer.ask(context=HERE)
     with pytest.raises(rl.ConfigError, match="control: a run with contexts has no controls"):

@@ -20,7 +20,7 @@ from regretless.errors import (
     UnknownTrialError,
 )
 from regretless.kernels import SE, Kernel, Matern, Prior
-from regretless.model import Model
+from regretless.model import Drift, Model
 from regretless.policies import (
     AEI,
     EI,
@@ -85,6 +85,7 @@ __all__ = [
     "Cyclic",
     "DataError",
     "Decision",
+    "Drift",
     "EINguyen",
     "ExploreThenCommit",
     "Float",

@@ -18,7 +18,7 @@ from regretless._internal.shown import shown
 from regretless._internal.validate import is_iterable, is_number, whole
 from regretless.engine import Optimizer, html_of
 from regretless.errors import ConfigError, DataError
-from regretless.model import Model
+from regretless.model import Drift, Model
 from regretless.policies import Policy
 from regretless.results import Best, Row, Trial
 from regretless.safety import Guardrail, returned
@@ -83,10 +83,9 @@ class Result:
         return dataframe_of(self.history)
 
     def __str__(self) -> str:
-        asked, budget = self.optimizer.asked, self.optimizer.budget
         how = "interrupted after" if self.interrupted else "after"
         best = self.best if self.optimizer.observations else "no result yet"
-        return f"best {best}, {how} {asked} of {budget} evaluations"
+        return f"best {best}, {how} {self.optimizer._records.horizon} evaluations"
 
     __repr__ = __str__
 
@@ -118,8 +117,10 @@ class Result:
 def maximize(
     f: Objective,
     space: Space,
-    budget: int,
+    budget: int | None = None,
     *,
+    horizon: int | None = None,
+    drift: str | Drift | None = None,
     policy: str | Policy = "ids",
     seed: int = 0,
     design: str | Sequence[Mapping[str, Scalar]] = "auto",
@@ -144,7 +145,10 @@ def maximize(
         f: the function; it gets a dict with a value for each parameter and returns a number, or a
             number and a dict of metrics.  The number is None if only metrics are known.
         space: the parameters and their ranges.
-        budget: how many evaluations there are, the initial design included.
+        budget: how many evaluations there are, the initial design included.  None if the run has no
+            end: a callback or Ctrl-C ends it.
+        horizon: how many evaluations a run looks ahead; needed without a budget.
+        drift: None, "auto" or a `Drift`, if f may change with time; see `Optimizer`.
         policy: how the next point is chosen, by name or as an instance; see `Optimizer`.
         seed: the seed of all random numbers.
         design: how to start; see `Optimizer`.
@@ -183,6 +187,8 @@ def maximize(
     optimizer = Optimizer(
         space,
         budget,
+        horizon=horizon,
+        drift=drift,
         seed=seed,
         policy=policy,
         direction="maximize",
@@ -202,8 +208,10 @@ def maximize(
 def minimize(
     f: Objective,
     space: Space,
-    budget: int,
+    budget: int | None = None,
     *,
+    horizon: int | None = None,
+    drift: str | Drift | None = None,
     policy: str | Policy = "ids",
     seed: int = 0,
     design: str | Sequence[Mapping[str, Scalar]] = "auto",
@@ -234,6 +242,8 @@ def minimize(
     optimizer = Optimizer(
         space,
         budget,
+        horizon=horizon,
+        drift=drift,
         seed=seed,
         policy=policy,
         direction="minimize",
@@ -386,22 +396,22 @@ class _Progress:
     def __call__(self, optimizer: Optimizer, trial: Trial, value: float) -> None:
         now, last = time.monotonic(), not optimizer.remaining and not optimizer.pending
         done = optimizer.asked - len(optimizer.pending)
-        tenths = 10 * done // optimizer.budget
+        budget = optimizer.budget  # None: the run has no end
+        tenths = 10 * done // (budget or optimizer.remaining)
         if not last and (now - self.shown < 0.1 if self.rewrites else tenths == self.tenths):
             return
         self.shown, self.tenths = now, tenths
-        left = (now - self.start) / done * (optimizer.budget - done)
         best = optimizer.best()
-        width = 24
-        bar = "#" * (width * done // optimizer.budget)
-        regret = ""
+        line, left = f"{done}", ""
+        if budget is not None:
+            width = 24
+            bar = "#" * (width * done // budget)
+            line = f"[{bar:<{width}}] {done}/{budget}"
+            left = f"  {(now - self.start) / done * (budget - done):.0f} s left"
+        line += f"  best {best.mean:.4g} ± {(best.high - best.low) / 2:.2g}"
         if self.f_star is not None:
-            total = Result(optimizer).regret(self.f_star)[-1]
-            regret = f"  regret {total:.4g}"
-        line = (
-            f"[{bar:<{width}}] {done}/{optimizer.budget}  best {best.mean:.4g}"
-            f" ± {(best.high - best.low) / 2:.2g}{regret}  {left:.0f} s left"
-        )
+            line += f"  regret {Result(optimizer).regret(self.f_star)[-1]:.4g}"
+        line += left
         sys.stderr.write(f"\r{line}   " if self.rewrites else f"{line}\n")
         sys.stderr.flush()
 

@@ -17,9 +17,10 @@ from typing import Annotated, Any
 import regretless
 from regretless._internal.validate import time_from_iso, whole
 from regretless.cli import text
-from regretless.cli.arguments import from_json, listed_parameters, names, pair, pairs
+from regretless.cli.arguments import drift_of, from_json, listed_parameters, names, pair, pairs
 from regretless.engine import check_automatic
 from regretless.errors import ConfigError, MissingExtraError, RegretlessError
+from regretless.horizon import Horizon as GivenHorizon
 from regretless.results import Row
 from regretless.space import Contexts, Space, change_from_json
 from regretless.studies import Study, known_before, observe_nth, study_json
@@ -68,6 +69,13 @@ Context = Annotated[
 Policy = Annotated[str | None, typer.Option(help="ids (default), eic, ei, gp-ucb, gp-ts, …")]
 Direction = Annotated[str | None, typer.Option(help="maximize (default) or minimize.")]
 Seed = Annotated[int | None, typer.Option(help="0 if left out.")]
+Horizon = Annotated[
+    int | None, typer.Option(help="Evaluations to look ahead; without a budget the run has no end.")
+]
+Drift = Annotated[
+    str | None,
+    typer.Option(help="If the system may change: auto, or the half-life of results as a number."),
+]
 Number = Annotated[int, typer.Argument(help="Number of the trial.")]
 Key = Annotated[str | None, typer.Option(help="A repeated call with it has no effect.")]
 Why = Annotated[str | None, typer.Option(help="What to store with it, for others to read.")]
@@ -151,7 +159,9 @@ def _options(
 def create(
     study: Name,
     space: Annotated[str, typer.Option(help="The space as JSON, or @FILE (JSON, TOML or YAML).")],
-    budget: Annotated[int, typer.Option(help="Evaluations, the start included.")],
+    budget: Annotated[int | None, typer.Option(help="Evaluations, the start included.")] = None,
+    horizon: Horizon = None,
+    drift: Drift = None,
     policy: Policy = None,
     direction: Direction = None,
     seed: Seed = None,
@@ -215,6 +225,7 @@ def create(
         "mode": mode,
         "optimum": optimum,
         "bound": bound,
+        "drift": drift_of(drift),
     }
     texts = {"baseline": baseline, "guardrails": guardrails, "max_step": max_step}
     options |= {name: from_json(name, text) for name, text in texts.items() if text is not None}
@@ -223,8 +234,10 @@ def create(
         given = listed_parameters(from_json("contexts", contexts))
         listed = given["parameters"] if isinstance(given, dict) and given else given
         options["contexts"] = Contexts.from_json(listed).parameters
-    with Study.open(storage, study, budget=budget, **options) as made:
-        out.print(f"{study}: {made.remaining} of {made.budget} evaluations left", markup=False)
+    GivenHorizon.checked(budget, horizon)
+    with Study.open(storage, study, budget=budget, horizon=horizon, **options) as made:
+        of = "ahead, without an end" if made.budget is None else f"of {made.budget} left"
+        out.print(f"{study}: {made.remaining} evaluations {of}", markup=False)
 
 
 def _context(given: str | None) -> Any:
@@ -367,13 +380,14 @@ def abandon(
 @app.command()
 def extend(
     study: Name,
-    budget: int,
+    budget: Annotated[int | None, typer.Argument(help="The new total.")] = None,
+    horizon: Horizon = None,
     key: Annotated[str | None, typer.Option(help="A repeated call with it has no effect.")] = None,
     storage: Storage = DEFAULT,
 ) -> None:
-    """Set a new total budget."""
+    """Set a new total budget; or a horizon instead, for a run without an end."""
     with Study.open(storage, study) as opened:
-        opened.extend(budget, key=key)
+        opened.extend(budget, horizon=horizon, key=key)
 
 
 @app.command("set-baseline")
@@ -704,6 +718,8 @@ def version() -> None:
 def tune(
     file: Annotated[str, typer.Argument(help="FILE.py[:objective], with `space` beside it.")],
     budget: Annotated[int | None, typer.Option(help="Evaluations, the start included.")] = None,
+    horizon: Horizon = None,
+    drift: Drift = None,
     study: Annotated[str | None, typer.Option(help="The file's name if left out.")] = None,
     policy: Policy = None,
     direction: Direction = None,
@@ -714,13 +730,16 @@ def tune(
     ] = False,
     storage: Storage = DEFAULT,
 ) -> None:
-    """Tune a Python function until the budget is spent.  Call it again to continue."""
+    """Tune a Python function until the budget is spent.  Call it again to continue.
+
+    With a horizon and no budget, it goes on until Ctrl-C.
+    """
     from regretless.cli.tune import load, run_jobs
 
     task = load(file)
     name = study or task.path.stem
-    options: dict[str, Any] = {"policy": policy, "seed": seed, "budget": budget}
-    options["direction"] = direction or task.direction
+    options: dict[str, Any] = {"policy": policy, "seed": seed, "budget": budget, "horizon": horizon}
+    options |= {"direction": direction or task.direction, "drift": drift_of(drift)}
     whole("jobs", jobs, least=1)  # before a study is created
     with Study.open(storage, name, space=task.space, **options) as opened:
         check_automatic(opened.snapshot().optimizer.safety.mode)

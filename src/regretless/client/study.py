@@ -27,6 +27,7 @@ from regretless._internal.validate import (
 from regretless.client.connection import Connection, written
 from regretless.engine import check_automatic, check_no_contexts, outcomes_of
 from regretless.errors import ConfigError, SpaceError, UnknownTrialError
+from regretless.model import Drift
 from regretless.results import Best, Decision, Row, Trial, number_of
 from regretless.safety import (
     CONTROL,
@@ -108,7 +109,9 @@ class Client(Connection):
         name: str,
         *,
         space: Space,
-        budget: int,
+        budget: int | None = None,
+        horizon: int | None = None,
+        drift: str | Drift | None = None,
         policy: str | None = None,
         direction: str | None = None,
         seed: int | None = None,
@@ -130,9 +133,9 @@ class Client(Connection):
 
         Args:
             name: the name of the study.
-            space, budget, policy, direction, seed, n0, defaults, baseline, loss_budget, confidence,
-                guardrails, max_step, change_cost, sparse_changes, mode, optimum, bound, contexts:
-                the settings of `Optimizer`; None for its default.
+            space, budget, horizon, drift, policy, direction, seed, n0, defaults, baseline,
+                loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes, mode,
+                optimum, bound, contexts: the settings of `Optimizer`; None for its default.
 
         Returns:
             The study.
@@ -152,6 +155,8 @@ class Client(Connection):
             "optimum": optimum,
             "bound": bound,
             "contexts": None if contexts is None else Contexts(contexts).to_json(),
+            "horizon": horizon,
+            "drift": drift.to_json() if isinstance(drift, Drift) else drift,
         }
         given = {key: value for key, value in settings.items() if value is not None}
         limits = {
@@ -336,9 +341,12 @@ class RemoteStudy:
         """Declare the setting that runs today, or change it; see `Study.set_baseline`."""
         self._post("/baseline", {"params": _params(params)}, key)
 
-    def extend(self, budget: int, *, key: str | None = None) -> None:
-        """Set a new total budget; see `Study.extend`."""
-        self._post("/extend", {"budget": budget}, key)
+    def extend(
+        self, budget: int | None = None, *, horizon: int | None = None, key: str | None = None
+    ) -> None:
+        """Set a new total budget, or a horizon for a run without an end; see `Study.extend`."""
+        given = {"budget": budget, "horizon": horizon}
+        self._post("/extend", {k: v for k, v in given.items() if v is not None}, key)
 
     def approve(
         self, trial: Trial | int, why: str | None = None, *, key: str | None = None
@@ -402,7 +410,10 @@ class RemoteStudy:
         self._post("/space", {verb: each for verb, each in change.items() if each}, key)
 
     def __iter__(self) -> Iterator[Trial]:
-        """Ask for trials until the budget is spent.  Other processes may ask at the same time."""
+        """Ask for trials until the budget is spent, or for ever without one.
+
+        Other processes may ask at the same time.
+        """
         settings = self.info()["settings"]
         check_automatic(str(settings.get("mode", "automatic")))
         check_no_contexts("contexts" in settings)
@@ -415,9 +426,14 @@ class RemoteStudy:
         return found
 
     @property
-    def budget(self) -> int:
-        """The total number of evaluations, after the last `extend`."""
-        return int(self.info()["budget"])
+    def budget(self) -> int | None:
+        """The total number of evaluations, after the last `extend`; None if there is no end."""
+        return _whole(self.info()["budget"])
+
+    @property
+    def horizon(self) -> int | None:
+        """How many evaluations the run looks ahead at most; None for the whole budget."""
+        return _whole(self.info().get("horizon"))
 
     @property
     def asked(self) -> int:
@@ -426,7 +442,7 @@ class RemoteStudy:
 
     @property
     def remaining(self) -> int:
-        """The number of evaluations that may still be asked for; at least 0."""
+        """The number of evaluations that may still be asked for; the horizon if there is no end."""
         return int(self.info()["remaining"])
 
     @property
@@ -537,6 +553,10 @@ def _result(
     beside = others.pop(CONTROL, None)
     result |= {} if beside is None else {"control": beside}
     return result | {"metrics": others} if others else result
+
+
+def _whole(number: object) -> int | None:
+    return None if number is None else int(str(number))
 
 
 def _said(why: str | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from regretless.engine.events import (
     Created,
     Event,
     Extended,
+    Jumped,
     Observed,
     OfStudy,
     Outcome,
@@ -34,6 +35,7 @@ from regretless.engine.optimizer import (
 )
 from regretless.engine.records import Record, Records, Reference, joined
 from regretless.engine.situation import Situation
+from regretless.engine.watch import warn_of
 
 __all__ = [
     "Abandoned",
@@ -46,6 +48,7 @@ __all__ = [
     "Direction",
     "Event",
     "Extended",
+    "Jumped",
     "Observed",
     "OfStudy",
     "Optimizer",
@@ -68,5 +71,6 @@ __all__ = [
     "joined",
     "outcomes_of",
     "read",
+    "warn_of",
     "write",
 ]

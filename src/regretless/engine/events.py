@@ -32,7 +32,7 @@ from regretless.space import Scalar
 SETTINGS_VERSION = 2  # of `Created`
 SAFE_SETTINGS_VERSION = 3  # of `Created` with settings of `Safety`: older releases must refuse it
 MOVING_SETTINGS_VERSION = 4  # of `Created` with one of `MOVING`, for the same reason
-MOVING = ("contexts",)  # settings for a system that changes
+MOVING = ("horizon", "drift", "contexts")  # settings for a system that changes, or without an end
 
 # Of `Told` and `Observed`.  Version 3 may have metrics alone.
 _VERSION_WITH_OBJECTIVE = 2
@@ -154,9 +154,18 @@ class Abandoned:
 
 @dataclass(frozen=True)
 class Extended:
-    """The budget has a new total."""
+    """The budget has a new total; or there is none, and the run looks `horizon` ahead."""
 
-    budget: int
+    budget: int | None
+    horizon: int | None = None
+
+
+@dataclass(frozen=True)
+class Jumped:
+    """Something has changed suddenly: results from trial `number` on differ from earlier ones."""
+
+    number: int
+    noticed: int  # the trial with whose result it was noticed
 
 
 @dataclass(frozen=True)
@@ -245,6 +254,7 @@ Event = (
     | Observed
     | Abandoned
     | Extended
+    | Jumped
     | Baseline
     | Approved
     | Rejected
@@ -497,6 +507,12 @@ def _without_none(event: Event) -> Body:
     return {name: value for name, value in vars(event).items() if value is not None}
 
 
+def _read_extended(fields: _Fields) -> Extended:
+    if fields.body.get("horizon") is not None and "budget" not in fields.body:
+        return Extended(None, fields.whole("horizon", least=1))
+    return Extended(fields.whole("budget", least=1))
+
+
 def _read_changed(fields: _Fields) -> Changed:
     listed = fields["parameters"]
     if not (isinstance(listed, list) and all(isinstance(each, Mapping) for each in listed)):
@@ -522,8 +538,13 @@ _KINDS = {
     ),
     "extended": _Kind(
         1,
-        lambda fields: Extended(fields.whole("budget", least=1)),
-        lambda event: {"budget": event.budget},
+        _read_extended,
+        _without_none,
+    ),
+    "jumped": _Kind(
+        1,
+        lambda fields: Jumped(fields.whole("number", least=0), fields.whole("noticed", least=0)),
+        _without_none,
     ),
     "baseline": _Kind(
         1,
@@ -571,6 +592,7 @@ _KIND_OF: dict[type, str] = {
     Observed: "observed",
     Abandoned: "abandoned",
     Extended: "extended",
+    Jumped: "jumped",
     Baseline: "baseline",
     Approved: "approved",
     Rejected: "rejected",

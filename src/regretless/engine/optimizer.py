@@ -35,6 +35,7 @@ from regretless.engine.events import (
     Created,
     Event,
     Extended,
+    Jumped,
     Observed,
     Outcome,
     Reconsidered,
@@ -48,13 +49,23 @@ from regretless.engine.events import (
 from regretless.engine.guards import Guards
 from regretless.engine.known import Known
 from regretless.engine.loss import LossLimit, least_sd
-from regretless.engine.records import MAX_WHOLE, NOWHERE, Circumstances, Records, Reference, joined
+from regretless.engine.records import NOWHERE, Circumstances, Records, Reference, joined
 from regretless.engine.situation import STEP_LIMIT, Situation, draw
 from regretless.engine.steps import reach
+from regretless.engine.watch import Watch, surprise_of, warn_of
 from regretless.errors import ConfigError, RegretlessError, StorageError, TrialError
-from regretless.horizon import Horizon
+from regretless.horizon import MAX_WHOLE, Horizon
 from regretless.kernels import Kernel
-from regretless.model import Belief, Control, Model, Observation, checked_model, likeness
+from regretless.model import (
+    Belief,
+    Control,
+    Drift,
+    Fading,
+    Model,
+    Observation,
+    checked_model,
+    likeness,
+)
 from regretless.policies import EIC, Constraint, Policy, make_policy, stored_policy
 from regretless.results import Best, Decision, Landscape, PeriodEffect, Row, Trial
 from regretless.safety import CONTROL, OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
@@ -87,7 +98,8 @@ class Optimizer(WithLock):
 
     Args:
         space: the search space.
-        budget: how many evaluations will be asked for, the initial design included.
+        budget: how many evaluations will be asked for, the initial design included.  None if the
+            run has no end; it then needs a `horizon`.
         seed: the seed of all random numbers.
         policy: a name ("ids", "eic", "ei", "ei-nguyen", "gp-ucb", "gp-ts", ...) or an instance.
         direction: "maximize" or "minimize".
@@ -122,6 +134,10 @@ class Optimizer(WithLock):
             number is no longer used.
         bound: a value that f can't exceed (or fall below, for "minimize"), if the optimum itself is
             not known.  It is used like `optimum`, as far as a bound can be.
+        horizon: how many evaluations the run looks ahead: a gain has to pay for itself within so
+            many.  None for all that remain of the budget.
+        drift: None if the system stays the same; "auto" if it may change; or a `Drift`.  Older
+            results then count less, and sudden changes are noticed.
         contexts: what the environment decides and the run only sees, such as the hour of the day:
             `{"hour": rl.Cyclic(0, 24)}`.  Each `ask` then needs its `context`.
 
@@ -144,7 +160,7 @@ class Optimizer(WithLock):
     def __init__(
         self,
         space: Space,
-        budget: int,
+        budget: int | None = None,
         *,
         seed: int = 0,
         policy: str | Policy = "ids",
@@ -163,6 +179,8 @@ class Optimizer(WithLock):
         mode: Mode | None = None,
         optimum: float | None = None,
         bound: float | None = None,
+        horizon: int | None = None,
+        drift: str | Drift | None = None,
         contexts: Mapping[str, Parameter] | None = None,
     ) -> None:
         if not isinstance(space, Space):
@@ -171,7 +189,7 @@ class Optimizer(WithLock):
         self._contexts = None if contexts is None else Contexts(contexts)
         # With the columns of the contexts, which are the last ones.
         self._whole = space if self._contexts is None else self._contexts.beside(space)
-        budget = whole("budget", budget, least=1, most=MAX_WHOLE)
+        given = Horizon.checked(budget, horizon)
         self.seed = whole("seed", seed, least=0, most=MAX_WHOLE)
         self.policy = make_policy(policy)
         if not is_one_of(direction, ("maximize", "minimize")):
@@ -195,17 +213,18 @@ class Optimizer(WithLock):
             },
         )
         self._known = Known.of(optimum, bound)
+        self.drift = Drift.checked(drift)
         if self._contexts is not None:
             self._check_combination()
         n0 = None if n0 is None else checked_n0(n0)
         points = checked_design(space, design)
-        self._start = Start(space, Horizon(budget), points, n0, self.seed, self.defaults.start)
+        self._start = Start(space, given, points, n0, self.seed, self.defaults.start)
         self._first_design = points
         self._sign = 1.0 if direction == "maximize" else -1.0
         check = partial(checked_model, model=self.model, rules=self.defaults.fit)
         self._records = Records(
             space,
-            budget,
+            given,
             self.policy.name,
             check,
             self.safety.baseline,
@@ -213,7 +232,8 @@ class Optimizer(WithLock):
             self._contexts,
         )
         self._log: list[Event] = []
-        self._belief = Belief.empty(self.model, self._whole.columns, self.defaults)
+        self._belief = Belief.empty(self.model, self._whole.columns, self.defaults, self.drift)
+        self._watch = Watch.of(self.drift, self.defaults)
         self._guards = Guards.empty(self.safety, self._whole, self.defaults)
         # The last proposal, and the beliefs after it is applied.
         self._proposed: tuple[Asked | None, Belief, Guards] = (None, self._belief, self._guards)
@@ -226,6 +246,8 @@ class Optimizer(WithLock):
             raise ConfigError(
                 "optimum: with contexts the best value is another one in each; give a `bound`"
             )
+        if self.drift is not None:
+            raise ConfigError("drift: a run with contexts can't have it yet; leave one of them out")
         if self.safety.change_cost:
             raise ConfigError(
                 "change_cost: with contexts the best setting changes with them; leave it out, or"
@@ -289,6 +311,7 @@ class Optimizer(WithLock):
         if n is not None:
             return [self.ask(context=context) for _ in range(whole("n", n, least=1))]
         with self._lock:
+            self._note_jump()
             self.apply(self.propose(context))
             return self._records.trials[-1].trial
 
@@ -312,6 +335,7 @@ class Optimizer(WithLock):
         """
         outcomes = outcomes_of(value, sem, count, metrics, control)
         self._apply_any(self._records.telling(trial, outcomes, time, context=context))
+        self._note_jump()
 
     @in_turn
     def observe(
@@ -351,9 +375,9 @@ class Optimizer(WithLock):
         self._apply_any(self._records.abandoning(trial))
 
     @in_turn
-    def extend(self, budget: int) -> None:
-        """Set a new total budget; see `AskTell.extend`."""
-        self._apply_any(self._records.extending(budget))
+    def extend(self, budget: int | None = None, *, horizon: int | None = None) -> None:
+        """Set a new total budget, or a horizon for a run without an end; see `AskTell.extend`."""
+        self._apply_any(self._records.extending(budget, horizon))
 
     @in_turn
     def set_baseline(self, params: Mapping[str, Scalar]) -> None:
@@ -445,9 +469,14 @@ class Optimizer(WithLock):
         return None if self._contexts is None else dict(self._contexts.parameters)
 
     @property
-    def budget(self) -> int:
-        """The total number of evaluations, after the last `extend`."""
-        return self._records.budget
+    def budget(self) -> int | None:
+        """The total number of evaluations, after the last `extend`; None if there is no end."""
+        return self._records.given.budget
+
+    @property
+    def horizon(self) -> int | None:
+        """How many evaluations the run looks ahead at most; None for the whole budget."""
+        return self._records.given.ahead
 
     @property
     def asked(self) -> int:
@@ -456,7 +485,7 @@ class Optimizer(WithLock):
 
     @property
     def remaining(self) -> int:
-        """The number of evaluations that may still be asked for; at least 0."""
+        """The number of evaluations that may still be asked for; the horizon if there is no end."""
         return self._records.remaining
 
     @property
@@ -478,6 +507,28 @@ class Optimizer(WithLock):
     def known(self) -> Known | None:
         """The optimum or the bound that was given, with `value` and `exact`; None if none was."""
         return self._known
+
+    @property
+    def jumps(self) -> list[Jumped]:
+        """The sudden changes that were noticed; see `Drift`.
+
+        Example:
+            >>> import regretless as rl
+            >>> space = rl.Space({"x": rl.Categorical(["a", "b"])})
+            >>> optimizer = rl.Optimizer(space, horizon=50, drift="auto")
+            >>> for i in range(60):
+            ...     trial = optimizer.adopt({"x": "a"})
+            ...     optimizer.tell(trial, (i % 5) + (10.0 if i >= 40 else 0.0))
+            >>> optimizer.jumps
+            [Jumped(number=40, noticed=43)]
+        """
+        return [] if self._watch is None else list(self._watch.noted)
+
+    @property
+    def fading(self) -> Fading | None:
+        """How fast results fade, by the last fit; None without a `drift`."""
+        fitted = self._belief.fitted
+        return None if fitted is None else fitted.fading
 
     @property
     def observations(self) -> int:
@@ -684,6 +735,7 @@ class Optimizer(WithLock):
         twin = object.__new__(type(self))
         twin.__setstate__(self.__getstate__())
         twin._records, twin._log = self._records.copy(), self._log.copy()
+        twin._watch = None if self._watch is None else self._watch.copy()
         return twin
 
     @in_turn
@@ -757,10 +809,13 @@ class Optimizer(WithLock):
         safety = self.safety.to_json()
         known = {} if self._known is None else self._known.to_json()
         contexts = {} if self._contexts is None else {"contexts": self._contexts.to_json()}
+        horizon = self._start.horizon.to_json()  # extensions are events
+        if self.drift is not None:
+            horizon["drift"] = self.drift.to_json()
         return {
-            "version": settings_version({**safety, **known, **contexts}),
+            "version": settings_version({**safety, **known, **horizon, **contexts}),
             "space": self._first_space.to_json(),  # changes are events
-            **self._start.horizon.to_json(),  # extensions are events
+            **horizon,
             "seed": self.seed,
             "policy": stored_policy(self.policy),
             "direction": self.direction,
@@ -860,6 +915,7 @@ class Optimizer(WithLock):
     def _on_asked(self, event: Asked) -> None:
         proposed, believed, guards = self._proposed
         same = believed.told is self._belief.told and guards.told_as(self._guards)
+        same = same and believed.jumps == self._belief.jumps
         # If it is the last proposal and the results are the same, its beliefs are known already.
         if event != proposed or not same:
             believed, guards = self._with_fits_of(event)
@@ -880,7 +936,8 @@ class Optimizer(WithLock):
         record, outcomes = self._records.fold_told(event)
         blind = record.trial.decision.reason == "design"
         baseline = self._records.baseline
-        self._learn(record.whole, outcomes, blind, None if baseline is None else baseline.x)
+        base = None if baseline is None else baseline.x
+        self._learn(record.whole, outcomes, blind, base, event.number)
 
     def _on_observed(self, event: Observed) -> None:
         x, outcomes = self._records.fold_observed(event)
@@ -898,16 +955,21 @@ class Optimizer(WithLock):
 
         The fit has seen the wrong result.  The next ask fits the model anew, and stores the fit.
         """
-        self._belief = Belief.empty(self.model, self._whole.columns, self.defaults)
+        self._belief = Belief.empty(self.model, self._whole.columns, self.defaults, self.drift)
         self._guards = Guards.empty(self.safety, self._whole, self.defaults)
+        watch = self._watch
+        if watch is not None:
+            self._watch = watch.anew()
         for index, told, baseline in self._standing(retracted):
             if isinstance(told, Told):
                 record = self._records.trials[index]
                 blind = record.trial.decision.reason == "design"
-                self._learn(record.whole, told.outcomes, blind, baseline)
+                self._learn(record.whole, told.outcomes, blind, baseline, index)
             else:
                 x, at = self._records.prior_x[index], self._records.prior_at[index]
                 self._learn(joined(x, at), told.outcomes)
+        for each in () if watch is None else watch.noted:
+            self._on_jumped(each)
 
     def _on_changed(self, event: Changed) -> None:
         before = self.space.dim
@@ -960,12 +1022,39 @@ class Optimizer(WithLock):
         outcomes: Mapping[str, Outcome],
         blind: bool = False,
         baseline: Array | None = None,
+        number: int | None = None,
     ) -> None:
         self._guards = self._guards.learn(x, outcomes)
         told = outcomes.get(OBJECTIVE)
         if told is None:
             return
-        self._belief = self._belief.learn(self._observation(x, outcomes, blind, baseline))
+        observation = self._observation(x, outcomes, blind, baseline)
+        self._belief = self._belief.learn(observation)
+        if self._watch is not None:
+            surprise = None
+            if number is not None:
+                decision = self._records.trials[number].trial.decision
+                surprise = surprise_of(decision, told, self.defaults.drift)
+            self._watch.look(number, observation, surprise)
+
+    @in_turn
+    def noticing(self) -> Jumped | None:
+        """The event of a sudden change that the results show and that was not noted yet.
+
+        For studies and front ends; users do not need it.
+        """
+        return None if self._watch is None else self._watch.pending
+
+    def _note_jump(self) -> None:
+        jump = self.noticing()
+        if jump is not None:
+            self.apply(jump)
+            warn_of(jump)
+
+    def _on_jumped(self, event: Jumped) -> None:
+        if self._watch is None:
+            raise StorageError("event 'jumped': the optimiser has no `drift`")
+        self._belief = self._belief.jumped(self._watch.note(event))
 
     def _observation(
         self,
@@ -1006,7 +1095,8 @@ class Optimizer(WithLock):
         """
         rng = np.random.default_rng([self.seed, len(self._records.trials)])
         under_way = len(self._records.waiting) + len(self._records.proposed)
-        plain = Decision("design", self.policy.name, self.remaining, under_way)
+        endless = self._records.horizon.is_endless or None
+        plain = Decision("design", self.policy.name, self.remaining, under_way, endless=endless)
         guards = self._guards.refit_if_due().current().relative_to(self._reference(at))
         baseline = self._refuge(guards, at)
         reach = self._reach(at)
@@ -1023,7 +1113,7 @@ class Optimizer(WithLock):
         begun += 0 if start.listed else len(self._records.known)
         # A trial in place of a forbidden point counts.  But a point that was forbidden by a
         # guardrail may be allowed later, in time for what it tells to be of use.
-        later = bool(self.safety.guardrails) and 2 * self.asked < self.budget
+        later = bool(self.safety.guardrails) and 2 * self.asked < self._records.horizon.planned
         if self._is_limited and not start.listed and not later:
             begun = max(begun, self._records.used)
         fitted = self._belief.fitted
@@ -1263,7 +1353,7 @@ class Optimizer(WithLock):
 
         Those to come are taken to have contexts like those that were seen.
         """
-        horizon = self._records.horizon
+        horizon = self._records.horizon._replace(keep=belief.keep)
         if not len(at):
             return horizon
         assert belief.posterior is not None
@@ -1279,7 +1369,7 @@ class Optimizer(WithLock):
 
     def __repr__(self) -> str:
         return (
-            f"Optimizer({self.policy.name}, {self.direction}, asked {self.asked} of {self.budget},"
+            f"Optimizer({self.policy.name}, {self.direction}, asked {self._records.horizon},"
             f" told {self.observations})"
         )
 
@@ -1287,7 +1377,7 @@ class Optimizer(WithLock):
         return html_of(self)
 
     def __iter__(self) -> Iterator[Trial]:
-        """Ask for trials until the budget is spent; see `AskTell`."""
+        """Ask for trials until the budget is spent, or for ever without one; see `AskTell`."""
         check_automatic(self.safety.mode)
         check_no_contexts(self._contexts is not None)
         while self.remaining:
@@ -1343,6 +1433,7 @@ _FOLDS: dict[type, Callable[[Optimizer, Any], None]] = {
     Observed: Optimizer._on_observed,
     Abandoned: lambda optimizer, event: optimizer._records.fold_abandoned(event),
     Extended: lambda optimizer, event: optimizer._records.fold_extended(event),
+    Jumped: Optimizer._on_jumped,
     Baseline: lambda optimizer, event: optimizer._records.fold_based(event),
     Approved: lambda optimizer, event: optimizer._records.fold_approved(event),
     Rejected: lambda optimizer, event: optimizer._records.fold_rejected(event),
@@ -1360,7 +1451,7 @@ def html_of(optimizer: Optimizer, name: str = "Optimizer") -> str:
     state = {
         "policy": optimizer.policy.name,
         "direction": optimizer.direction,
-        "evaluations": f"{optimizer.asked} of {optimizer.budget} asked for",
+        "evaluations": f"{optimizer._records.horizon} asked for",
         "results": optimizer.observations,
         "pending": len(optimizer.pending),
     }

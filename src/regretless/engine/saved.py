@@ -17,7 +17,17 @@ from regretless.safety import SETTINGS as SAFETY
 from regretless.space import Contexts, Space
 
 VERSION = 2
-_AS_THEY_ARE = ("seed", "direction", "design", "n0", "defaults", "optimum", "bound", *SAFETY)
+_AS_THEY_ARE = (
+    "seed",
+    "direction",
+    "design",
+    "n0",
+    "defaults",
+    "optimum",
+    "bound",
+    *SAFETY,
+    "drift",
+)
 
 
 def dump(created: Created, events: Iterable[Event]) -> str:
@@ -61,8 +71,10 @@ def arguments(
     known = {name: value for name, value in created.settings.items() if name in _AS_THEY_ARE}
     if "contexts" in created.settings:
         known["contexts"] = Contexts.from_json(created.settings["contexts"]).parameters
+    horizon = Horizon.from_json(created.settings)
     return known | {
-        "budget": Horizon.from_json(created.settings).budget,
+        "budget": horizon.budget,
+        "horizon": horizon.ahead,
         "space": _space(created.settings["space"], space),
         "policy": policy or make_policy(created.settings["policy"]),
         "model": Model.from_json(created.settings["model"]),

@@ -30,7 +30,7 @@ from regretless.errors import ConfigError
 from regretless.ledger import Ledger
 from regretless.policies import POLICIES
 from regretless.results import Best, Row, Trial
-from regretless.studies import Snapshot, counts, decision_json, trial_json
+from regretless.studies import Snapshot, counts, decision_json, drift_json, trial_json
 from regretless.studies.journal import StoredEvent, StudyInfo
 
 MAX_BUDGET = 1_000_000
@@ -211,12 +211,27 @@ class ContextIn(_Request):
     values: Choices | None = None
 
 
+class DriftIn(_Request):
+    """How the system changes."""
+
+    half_life: Annotated[
+        float | None, Strict(), Field(description="results until half of the correlation is left")
+    ] = None
+    jumps: Annotated[StrictBool, Field(description="whether to look for sudden changes")] = True
+
+
 class NewStudy(_Request):
     """The settings of `regretless create`."""
 
     name: NewName
     space: SpaceIn
-    budget: Budget
+    budget: Annotated[Budget | None, Field(description="null if the run has no end")] = None
+    horizon: Annotated[
+        StrictInt | None, Field(ge=1, le=MAX_SAFE, description="evaluations to look ahead")
+    ] = None
+    drift: Annotated[
+        Literal["auto"] | DriftIn | None, Field(description="if the system may change")
+    ] = None
     policy: Annotated[StrictStr | None, Field(description=", ".join(POLICIES))] = None
     direction: Literal["maximize", "minimize"] | None = None
     seed: Annotated[StrictInt | None, Field(ge=0, le=MAX_SAFE)] = None
@@ -327,7 +342,10 @@ class Change(_Request):
 
 
 class Extension(_Request):
-    budget: Budget
+    budget: Budget | None = None
+    horizon: Annotated[
+        StrictInt | None, Field(ge=1, le=MAX_SAFE, description="instead: a run without an end")
+    ] = None
 
 
 class OlderThan(_Request):
@@ -446,9 +464,10 @@ class Summary(BaseModel):
     error: str | None = None
     direction: str | None = None
     policy: str | None = None
-    budget: int | None = None
+    budget: Annotated[int | None, Field(description="null if there is no end")] = None
+    horizon: Annotated[int | None, Field(description="evaluations to look ahead")] = None
     asked: int | None = None
-    remaining: int | None = None
+    remaining: Annotated[int | None, Field(description="the horizon if there is no end")] = None
     told: int | None = None
     pending: int | None = None
     abandoned: int | None = None
@@ -510,6 +529,22 @@ class LossOut(BaseModel):
     is_spent: Annotated[bool, Field(description="then only what is known to be better is tried")]
 
 
+class JumpOut(BaseModel):
+    """A sudden change of the system."""
+
+    number: Annotated[int, Field(description="the first trial after it")]
+    noticed: Annotated[int, Field(description="the trial with whose result it was noticed")]
+
+
+class DriftOut(BaseModel):
+    """How the system changes, as far as the results show it."""
+
+    half_life: Annotated[float | None, Field(description="null if nothing drifts")]
+    level_changes: Annotated[bool, Field(description="whether a common level drifts")]
+    sentence: str
+    jumps: list[JumpOut]
+
+
 class Detail(Summary):
     settings: dict[str, Any]
     lost: Annotated[float | None, Field(description="by all trials, against the best point")]
@@ -518,17 +553,19 @@ class Detail(Summary):
     waiting: Annotated[dict[int, datetime], Field(description="pending trials: when asked")]
     proposals: Annotated[dict[int, datetime], Field(description="proposed trials: when asked")]
     guardrails: list[GuardrailOut]
+    drift: Annotated[DriftOut | None, Field(description="null if the study has no drift")]
 
     @classmethod
     def of(cls, view: Snapshot) -> Self:
         pending, proposed = view.optimizer.pending, view.optimizer.proposed
         ledger = Ledger.from_rows(view.optimizer, view.optimizer.history())
-        loss = ledger.loss()
+        loss, moving = ledger.loss(), drift_json(view.optimizer)
         return cls(
             **Summary.of(view).model_dump(),
             settings=view.optimizer.spec() | {"space": view.optimizer.space.to_json()},
             lost=ledger.lost(),
             guardrails=[GuardrailOut(**vars(each)) for each in ledger.violations()],
+            drift=None if moving is None else DriftOut(**moving),
             baseline=view.optimizer.baseline,
             loss=None if loss is None else LossOut(**asdict(loss)),
             waiting={trial.number: view.asked_at[trial.number] for trial in pending},

@@ -25,6 +25,7 @@ def study_json(view: Snapshot) -> dict[str, Any]:
         "time": view.time.isoformat(),
         "settings": optimizer.spec() | {"space": optimizer.space.to_json()},
         "budget": optimizer.budget,
+        "horizon": optimizer.horizon,
         "asked": optimizer.asked,
         "remaining": optimizer.remaining,
         "archived": view.archived,
@@ -35,12 +36,29 @@ def study_json(view: Snapshot) -> dict[str, Any]:
         "baseline": optimizer.baseline,
         "loss": None if loss is None else asdict(loss),
         "guardrails": [asdict(each) for each in ledger.violations()],
+        "drift": drift_json(optimizer),
         "trials": [row.flat() for row in optimizer.history()],
     }
 
 
+def drift_json(optimizer: Optimizer) -> dict[str, Any] | None:
+    """How the system changes, as far as the results show it; None without a `drift`."""
+    if optimizer.drift is None:
+        return None
+    fading = optimizer.fading
+    return {
+        "half_life": None if fading is None else fading.to_json()["half_life"],
+        "level_changes": fading is not None and fading.level > 0.0,
+        "sentence": "" if fading is None else str(fading),
+        "jumps": [asdict(jump) for jump in optimizer.jumps],
+    }
+
+
 def counts(optimizer: Optimizer) -> dict[str, Any]:
-    """The budget, what is left of it, and how many trials and prior results have each status."""
+    """The budget, what is left of it, and how many trials and prior results have each status.
+
+    The budget is None if there is no end; what is left is then the horizon.
+    """
     records = optimizer._records  # its history would copy every row
     status = Counter(record.status for record in records.trials)
     status["observed"] = sum(row.status == "observed" for row in records.prior)
@@ -48,6 +66,7 @@ def counts(optimizer: Optimizer) -> dict[str, Any]:
     status["rejected"] += status["reconsidered"]
     return {
         "budget": optimizer.budget,
+        "horizon": optimizer.horizon,
         "asked": optimizer.asked,
         "remaining": optimizer.remaining,
         **{name: status[name] for name in _COUNTED},

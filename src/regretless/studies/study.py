@@ -40,6 +40,7 @@ from regretless.engine import (
     Direction,
     Event,
     Extended,
+    Jumped,
     Observed,
     OfStudy,
     Optimizer,
@@ -55,10 +56,11 @@ from regretless.engine import (
     check_automatic,
     check_no_contexts,
     outcomes_of,
+    warn_of,
     write,
 )
 from regretless.errors import ArchivedError, BudgetError, ConfigError, TrialError
-from regretless.model import Model
+from regretless.model import Drift, Model
 from regretless.policies import Policy
 from regretless.results import Decision, Trial, number_of
 from regretless.safety import Guardrail, Measured, Mode, Step
@@ -81,7 +83,8 @@ _VERDICTS = (Approved, Rejected, Reconsidered)
 _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
     # A proposal must not be near a point that was rejected meanwhile, and its fit must not have
     # seen a result that was retracted.
-    Asked: (Asked, Extended, Baseline, Rejected, Retracted, Unobserved, Changed, Archived),
+    Asked: (Asked, Extended, Jumped, Baseline, Rejected, Retracted, Unobserved, Changed, Archived),
+    Jumped: (),
     Extended: (Asked, Extended),
     Baseline: (Asked, Baseline, Changed),
     Abandoned: (Told, Abandoned, Retracted),
@@ -136,6 +139,8 @@ class Study(Reading):
         *,
         space: Space | None = None,
         budget: int | None = None,
+        horizon: int | None = None,
+        drift: str | Drift | None = None,
         seed: int | None = None,
         policy: str | Policy | None = None,
         direction: Direction | None = None,
@@ -158,17 +163,18 @@ class Study(Reading):
     ) -> Self:
         """Create a study, or open it if it exists.
 
-        To create a study, give `space` and `budget`.  If the study exists, the settings you give
-        must equal its stored ones.  The budget may also be the extended one.
+        To create a study, give `space` and `budget`; or `space` and `horizon`, for a study without
+        an end.  If the study exists, the settings you give must equal its stored ones.  The budget
+        and the horizon may also be those of the last `extend`.
 
         Args:
             url: a path (SQLite), the URL of a database (`postgresql://user@host/name`), or an open
                 Journal, for several studies over the same connections.
             name: the name of the study.
-            space, budget, seed, policy, direction, design, n0, model, defaults, baseline,
-                loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes, mode,
-                optimum, bound, contexts: the settings of `Optimizer`; None for its default, or for
-                the stored setting.
+            space, budget, horizon, drift, seed, policy, direction, design, n0, model, defaults,
+                baseline, loss_budget, confidence, guardrails, max_step, change_cost,
+                sparse_changes, mode, optimum, bound, contexts: the settings of `Optimizer`; None
+                for its default, or for the stored setting.
             read_only: whether to refuse every change.
 
         Returns:
@@ -176,7 +182,7 @@ class Study(Reading):
 
         Raises:
             ConfigError: a setting is not valid, or differs from the stored one.
-            UnknownStudyError: there is no such study, and `space` or `budget` is missing.
+            UnknownStudyError: there is no such study, and `space` or the `budget` is missing.
             StorageError: the database cannot be reached, or there is no journal.
             MissingExtraError: SQLAlchemy is not installed.
         """
@@ -186,6 +192,8 @@ class Study(Reading):
         settings: dict[str, Any] = {
             "space": space,
             "budget": budget,
+            "horizon": horizon,
+            "drift": drift,
             "seed": seed,
             "policy": policy,
             "direction": direction,
@@ -206,7 +214,8 @@ class Study(Reading):
             "contexts": contexts,
         }
         given = {key: value for key, value in settings.items() if value is not None}
-        complete = space is not None and budget is not None and not read_only
+        planned = budget is not None or horizon is not None
+        complete = space is not None and planned and not read_only
         fresh = Optimizer(**given) if complete else None  # nothing is created with wrong settings
         if isinstance(url, Journal):
             study = cls._create_or_resume(url, name, fresh, given)
@@ -327,6 +336,7 @@ class Study(Reading):
         """
         outcomes, note = outcomes_of(value, sem, count, metrics, control), _checked(key)
         self._record(lambda records: records.telling(trial, outcomes, time, note, context))
+        self._note_jump()
 
     def observe(
         self,
@@ -425,19 +435,21 @@ class Study(Reading):
                 abandoned.append(trial)
         return abandoned
 
-    def extend(self, budget: int, *, key: str | None = None) -> None:
-        """Set a new total budget; see `AskTell.extend`.
+    def extend(
+        self, budget: int | None = None, *, horizon: int | None = None, key: str | None = None
+    ) -> None:
+        """Set a new total budget, or a horizon for a run without an end; see `AskTell.extend`.
 
         A call that is repeated with the same `key` has no effect, even if others extended the
         budget since.
         """
-        budget = whole("budget", budget, least=1)
+        budget = None if budget is None else whole("budget", budget, least=1)
         self._record(
             # With a key, store an event even if the budget is unchanged, so that a repeated call
             # finds it.
-            lambda records: records.extending(budget, always=key is not None),
+            lambda records: records.extending(budget, horizon, always=key is not None),
             self._key("extend", key),
-            change=Extended(budget),
+            change=Extended(budget, horizon),
         )
 
     def set_baseline(self, params: Mapping[str, Scalar], *, key: str | None = None) -> None:
@@ -564,7 +576,10 @@ class Study(Reading):
             self._record(lambda records: records.changing(add, freeze, widen, drop), name)
 
     def __iter__(self) -> Iterator[Trial]:
-        """Ask for trials until the budget is spent.  Other processes may ask at the same time."""
+        """Ask for trials until the budget is spent, or for ever without one.
+
+        Other processes may ask at the same time.
+        """
         check_automatic(self._state.optimizer.safety.mode)
         check_no_contexts(self._state.optimizer.contexts is not None)
         return until_spent(lambda: self.ask(within_budget=True))
@@ -590,9 +605,18 @@ class Study(Reading):
         check_name("key", name)
         return name
 
+    def _note_jump(self) -> None:
+        """Store a sudden change that the results show, if nobody has stored it yet."""
+        if self._state.optimizer.drift is None:
+            return
+        jump = self._record(lambda records: self._state.optimizer.noticing())
+        if isinstance(jump, Jumped):
+            warn_of(jump)
+
     def _ask(
         self, key: str | None, within_budget: bool, context: Mapping[str, Scalar] | None = None
     ) -> Trial:
+        self._note_jump()
         with self._asking, self._journal.turn(self.name):
             while True:
                 with self._lock:

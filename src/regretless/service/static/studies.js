@@ -91,12 +91,14 @@ function studyRow(name) {
     best.textContent = study.error ?? bestOf(study);
     progress.hidden = done.hidden = Boolean(study.error);
     if (study.error) return;
+    progress.hidden = study.budget === null; // no end
     direction.textContent = study.archived ? `${study.direction} · archived` : study.direction;
     progress.max = Math.max(study.budget, study.asked);
     progress.value = study.asked;
     const proposed = study.proposed ? `, ${study.proposed} to approve` : "";
     const waiting = (study.pending ? `, ${study.pending} pending` : "") + proposed;
-    done.textContent = `${study.asked} of ${study.budget} asked${waiting}`;
+    const of = study.budget === null ? "" : ` of ${study.budget}`;
+    done.textContent = `${study.asked}${of} asked${waiting}`;
   };
   return { element, update, tick };
 }
@@ -122,8 +124,8 @@ function createForm() {
     min: 1,
     step: 1,
     value: 100,
-    required: true,
   });
+  const horizon = h("input", { id: "new-horizon", type: "number", min: 1, step: 1 });
   const direction = h(
     "select",
     { id: "new-direction" },
@@ -146,7 +148,8 @@ function createForm() {
       const given = {
         name: name.value.trim(),
         direction: direction.value,
-        budget: Number(budget.value),
+        budget: budget.value ? Number(budget.value) : null,
+        horizon: horizon.value ? Number(horizon.value) : null,
         space: parsed(space.value),
       };
       await api.create(given);
@@ -169,7 +172,8 @@ function createForm() {
         { class: "fields" },
         field("Name", name),
         field("Direction", direction),
-        field("Budget (evaluations)", budget),
+        field("Budget (evaluations; empty: no end)", budget),
+        field("Horizon (evaluations to look ahead)", horizon),
       ),
       field("Space (JSON)", space),
       h(

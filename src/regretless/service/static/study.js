@@ -77,7 +77,8 @@ export function studyView(name, refresh, announce) {
 }
 
 function news({ counts, best }) {
-  return `${plural(counts.told, "result")}, ${counts.remaining} left. Best mean ${number(best.mean)}.`;
+  const left = counts.budget === null ? "" : `, ${counts.remaining} left`;
+  return `${plural(counts.told, "result")}${left}. Best mean ${number(best.mean)}.`;
 }
 
 // -- the incumbent --------------------------------------------------------------------------------
@@ -145,6 +146,7 @@ const inWords = (params, shown = scalar) =>
 function state(name, refresh) {
   const bar = h("progress", { "aria-label": "Budget spent" });
   const words = h("p", { id: "budget" });
+  const changed = h("p", { id: "changes", class: "problem", role: "status" });
   const facts = h("dl", { class: "facts" });
   const total = h("input", { id: "extend-to", type: "number", min: 1, step: 1, required: true });
   const doing = verbs(refresh);
@@ -171,16 +173,21 @@ function state(name, refresh) {
     "third",
     bar,
     words,
+    changed,
     facts,
     h("div", { class: "actions" }, ask, extend),
     doing.problem,
   );
-  const update = ({ counts, noise_sd, periods, worth_exploring, calibration, mode, archived }) => {
+  const update = ({ counts, drift, noise_sd, periods, worth_exploring, calibration, mode, archived }) => {
     ask.textContent = mode === "recommend" ? "Ask for a proposal" : "Ask for a trial";
     ask.disabled = archived;
+    const endless = counts.budget === null;
+    bar.hidden = endless;
     bar.max = Math.max(counts.budget, counts.asked);
     bar.value = counts.asked;
-    words.textContent = `${counts.remaining.toLocaleString("en")} of ${counts.budget.toLocaleString("en")} evaluations left`;
+    words.textContent = endless
+      ? `${counts.asked.toLocaleString("en")} evaluations so far, no end; each gain counts for the next ${counts.remaining.toLocaleString("en")}`
+      : `${counts.remaining.toLocaleString("en")} of ${counts.budget.toLocaleString("en")} evaluations left`;
     const rows = [
       ["Told", counts.told],
       ["Pending", counts.pending],
@@ -195,6 +202,11 @@ function state(name, refresh) {
       ["Of the space still worth exploring", percent(worth_exploring)],
       ["Results inside their 95 % prediction", percent(calibration.inside)],
     ];
+    changed.hidden = !drift?.jumps.length;
+    changed.textContent = (drift?.jumps ?? [])
+      .map((jump) => `Something changed at trial ${jump.number} (noticed at trial ${jump.noticed}).`)
+      .join(" ");
+    if (drift) rows.push(["Drift", drift.sentence || "not known yet"]);
     if (periods)
       rows.push(
         ["Sd of the effect of a period", number(periods.effect_sd, 3)],
@@ -204,7 +216,7 @@ function state(name, refresh) {
       ...rows.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, String(value)))),
     );
     total.min = counts.asked;
-    total.placeholder = String(2 * counts.budget);
+    total.placeholder = String(2 * (counts.budget ?? counts.asked));
   };
   return { element, update };
 }

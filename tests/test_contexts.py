@@ -16,8 +16,7 @@ from regretless.defaults import defaults_of
 from regretless.engine import read, write
 from regretless.horizon import Horizon
 from regretless.kernels import Contextual, Kernel, Lifted
-from regretless.model import GP, Data, Mixture, Model, at_context, lasting, likeness
-from regretless.policies.ids import _log_learnt_for_later
+from regretless.model import GP, Data, Model, at_context, likeness
 from regretless.space import Contexts
 
 Array = NDArray[np.float64]
@@ -162,44 +161,6 @@ def test_at_the_data_of_a_context() -> None:
     np.testing.assert_allclose(added.predict(x[None])[0], gp.add(x, 0.3).predict(x[None])[0])
 
 
-@pytest.mark.parametrize("lifted", [False, True])
-def test_what_lasts_against_dense_algebra(lifted: bool) -> None:
-    gp, c = posterior(lifted=lifted)
-    others, z = points(7, 11), in_context(points(5, 8), HERE)
-    view = at_context(gp, dict(enumerate(z[0, SPACE.dim :].tolist(), start=SPACE.dim)))
-    found = lasting(view, others)
-    assert found is not None
-    own, x = gp.hyper.kernel.contrast, gp.data.x
-    dense = []
-    for each in z:
-        there = np.tile(each, (7, 1))
-        there[:, SPACE.dim :] = others[:, SPACE.dim :]
-        joint = own.gram(each[None], there)
-        joint -= own.gram(each[None], x) @ np.linalg.solve(c, own.gram(x, there))
-        dense.append(float(joint.mean()))
-    np.testing.assert_allclose(found(z), dense, atol=1e-10)
-    inside, a = np.clip(z, 0.02, 0.98), np.random.default_rng(0).standard_normal(5)
-    numeric = slopes(lambda v: float(a @ found(v.reshape(z.shape))), inside.ravel())
-    value, pull = found.with_gradient(inside)
-    np.testing.assert_allclose(value, found(inside), atol=1e-12)
-    np.testing.assert_allclose(pull(a)[:, 0], numeric.reshape(z.shape)[:, 0], atol=1e-6)
-    both = lasting(Mixture((view, view), np.zeros(2)), others)  # type: ignore[arg-type]
-    assert both is not None
-    np.testing.assert_allclose(both(z), dense, atol=1e-10)
-    np.testing.assert_allclose(both.with_gradient(inside)[1](a), pull(a), atol=1e-10)
-
-
-def test_information_that_lasts() -> None:
-    s, covariance, noise2 = np.array([0.3, 0.5, 0.2]), np.array([0.05, 0.3, 0.01]), 0.04
-    value, d_s, d_covariance = _log_learnt_for_later(s, covariance, noise2)
-    np.testing.assert_allclose(value[1], np.log(np.log1p(s[1] ** 2 / noise2)))  # all of it lasts
-    for i in range(3):
-        rise = slopes(lambda t, i=i: float(_log_learnt_for_later(t, covariance, noise2)[0][i]), s)
-        np.testing.assert_allclose(d_s[i], rise[i], rtol=1e-5)
-        rise = slopes(lambda t, i=i: float(_log_learnt_for_later(s, t, noise2)[0][i]), covariance)
-        np.testing.assert_allclose(d_covariance[i], rise[i], rtol=1e-5, atol=1e-7)
-
-
 # -- the horizon -----------------------------------------------------------------------------------
 
 
@@ -257,8 +218,7 @@ def trained(count: int = 16, policy: str = "ids", **settings: Any) -> rl.Optimiz
     return optimizer
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize(("policy", "version"), [*((each, 2) for each in POLICIES), ("ids", 3)])
 def test_every_policy_runs_and_replays(policy: str, version: int) -> None:
     optimizer = trained(14, policy, defaults=version)
     again = rl.Optimizer.from_json(optimizer.to_json())

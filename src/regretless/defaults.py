@@ -222,6 +222,9 @@ class IDSRules(NamedTuple):
     # Structured values have many neighbours, and an improvement of one leads on to others.
     payback_with_structure: float = 1.0  # measured: docs/results/structured.md
     caution_with_structure: float = 0.0
+    payback_in_context: float = (
+        0.1  # contexts that vary explore; measured: docs/results/contexts.md
+    )
     resolution: float = 0.1  # the noise variance counts as at least this share of the signal's
     caution: float = 1.0  # regret is measured from mu - caution b s, see `IDS`
     inside: float = (

@@ -1328,7 +1328,6 @@ class Optimizer(WithLock):
             belief=current,
             waiting=tuple(record.whole for record in (*waiting.values(), *proposed.values())),
             horizon=self._horizon(current, at),
-            others=self._contexts_to_come(at),
             sign=self._sign,
             rng=rng or np.random.default_rng([self.seed, len(self._records.trials)]),
             defaults=self.defaults,
@@ -1358,14 +1357,9 @@ class Optimizer(WithLock):
             return horizon
         assert belief.posterior is not None
         here = joined(np.full(self.space.dim, 0.5), at)
-        return horizon._replace(share=likeness(belief.posterior, here, self._contexts_to_come(at)))
-
-    def _contexts_to_come(self, at: Array) -> Array:
-        """A point in each of the contexts that were seen last, which stand for those to come."""
-        if not len(at):
-            return np.empty((0, 0))
         places = np.array([*self._records.seen()[-_SEEN:], at])
-        return np.hstack([np.full((len(places), self.space.dim), 0.5), places])
+        others = np.hstack([np.full((len(places), self.space.dim), 0.5), places])
+        return horizon._replace(share=likeness(belief.posterior, here, others))
 
     def __repr__(self) -> str:
         return (

@@ -19,7 +19,7 @@ from regretless.engine.guards import Guards
 from regretless.engine.known import Known, is_contradicted
 from regretless.horizon import Horizon
 from regretless.improvement import h
-from regretless.model import Belief, Fitted, Posterior, at_context, lasting
+from regretless.model import Belief, Fitted, Posterior, at_context
 from regretless.policies import (
     FEASIBLE,
     Candidates,
@@ -83,7 +83,6 @@ class Situation:
     guards: Guards = field(default_factory=Guards)  # what is known of metrics with guardrails
     fixed: Mapping[int, float] = field(default_factory=dict)  # columns with given values
     context: Mapping[int, float] = field(default_factory=dict)  # those of them that are contexts
-    others: Array = field(default_factory=lambda: np.empty((0, 0)))  # points in contexts to come
     known: Known | None = None  # the optimum or a bound, if the user knows it
     reach: Box | None = None  # where a trial may be, if steps are limited
     running: Array | None = None  # the setting that runs
@@ -283,7 +282,7 @@ class Situation:
             moved=None if self._slice is None else self._slice.moved,
             ceiling=self._ceiling,
             change=self._change,
-            lasting=lasting(posterior, self.others) if len(self.others) else None,
+            in_context=bool(self.context),
         )
 
     @property

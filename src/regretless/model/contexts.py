@@ -22,7 +22,7 @@ import numpy as np
 from numpy.random import Generator
 
 from regretless._internal.arrays import Array, rows_among
-from regretless.kernels import Contextual, Pullback
+from regretless.kernels import Contextual
 from regretless.model.gp import GP, GPPath, SharedCovariance
 from regretless.model.mixture import Mixture
 from regretless.model.posterior import Posterior
@@ -119,103 +119,3 @@ class _SharedAtContext(SharedCovariance):
     @cached_property
     def at_data(self) -> Array:
         return self(self.gp.data.x)
-
-
-def lasting(posterior: Posterior, others: Array) -> Lasting | None:
-    """What is learnt here that counts in other contexts; None for another kind of model.
-
-    Args:
-        posterior: the posterior in one context.
-        others: points in the other contexts, of shape (q, d); only their contexts count.
-    """
-    parts = posterior.parts if isinstance(posterior, Mixture) else (posterior,)
-    if not all(isinstance(part, AtContext) for part in parts):
-        return None
-    weights = posterior.weights if isinstance(posterior, Mixture) else np.ones(1)
-    shares = weights * np.array([part.omega2 for part in parts]) / posterior.omega2
-    each = tuple(_Lasting(cast(AtContext, part), others) for part in parts)
-    return Lasting(each, shares)
-
-
-@dataclass(frozen=True, eq=False)
-class Lasting:
-    """Cov(h(x, c), mean of h(x, c') over other contexts c'), a function of x; it is a `Shared`.
-
-    In a context that never comes back, much of f(x, c) is new however often x was tried, and is of
-    no use later.  This is the part of its variance that is: without an interaction all of it.  Of
-    a mixture, it is the mean over the parts.
-    """
-
-    parts: tuple[_Lasting, ...]
-    shares: Array
-
-    @property
-    def variance(self) -> float:
-        raise NotImplementedError  # it is the covariance with another number at each point
-
-    @cached_property
-    def at_data(self) -> Array:
-        """The values at the rows of the data, as if they were in this context."""
-        return self(self.parts[0].here.data.x)
-
-    def __call__(self, x: Array) -> Array:
-        return np.asarray(sum(w * part(x) for w, part in zip(self.shares, self.parts, strict=True)))
-
-    def with_gradient(self, x: Array) -> tuple[Array, Pullback]:
-        each = [part.with_gradient(x) for part in self.parts]
-        value = sum(w * one[0] for w, one in zip(self.shares, each, strict=True))
-
-        def pullback(a: Array) -> Array:
-            slopes = (pull(w * a) for w, (_, pull) in zip(self.shares, each, strict=True))
-            return np.asarray(sum(slopes))
-
-        return np.asarray(value), pullback
-
-
-@dataclass(frozen=True, eq=False)
-class _Lasting:
-    """The covariance under one Gaussian process.
-
-    With K = k_x(x, data), and the likeness r of the data's contexts to this one, and r' on average
-    to the others, it is  mean r(c, c') - (K r)' C^-1 (K r').
-    """
-
-    here: AtContext
-    others: Array
-
-    @cached_property
-    def _kernel(self) -> Contextual:
-        return cast(Contextual, self.here.whole.hyper.kernel.varying)
-
-    @cached_property
-    def _constant(self) -> float:
-        """The variance of an unknown constant, which is a part of the kernel."""
-        kernel = self.here.whole.hyper.kernel
-        return kernel.variance - kernel.varying.variance
-
-    @cached_property
-    def _likeness(self) -> tuple[Array, Array, float]:
-        """r and r' at the data, and the mean of r(c, c')."""
-        kernel, data, point = self._kernel, self.here.data.x, self.here._point
-        mine, theirs = kernel.likeness(point, data)[0], kernel.likeness(self.others, data)
-        return mine, theirs.mean(axis=0), float(kernel.likeness(point, self.others).mean())
-
-    def __call__(self, x: Array) -> Array:
-        mine, theirs, between = self._likeness
-        k = self._kernel.settings.gram(x, self.here.data.x)
-        solved = self.here.factor.solve((k * mine + self._constant).T).T
-        covered = np.einsum("ij,ij->i", solved, k * theirs + self._constant)
-        return np.asarray(between + self._constant - covered)
-
-    def with_gradient(self, x: Array) -> tuple[Array, Pullback]:
-        mine, theirs, between = self._likeness
-        k, pull = self._kernel.settings.cross_vjp(x, self.here.data.x)
-        one, other = k * mine + self._constant, k * theirs + self._constant
-        solved_one = self.here.factor.solve(one.T).T
-        solved_other = self.here.factor.solve(other.T).T
-        value = between + self._constant - np.einsum("ij,ij->i", solved_one, other)
-
-        def pullback(a: Array) -> Array:
-            return pull(-a[:, None] * (solved_other * mine + solved_one * theirs))
-
-        return np.asarray(value), pullback

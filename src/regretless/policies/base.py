@@ -28,7 +28,7 @@ from regretless.defaults import Defaults
 from regretless.errors import ConfigError
 from regretless.horizon import Horizon
 from regretless.improvement import gate_below
-from regretless.model import Posterior, Shared
+from regretless.model import Posterior
 from regretless.policies.scores import (
     CappedGate,
     ChangeGate,
@@ -72,8 +72,7 @@ class PolicyInput:
         refuge: the point to try if no visited point may be tried, such as the baseline.
         ceiling: a value that f can't exceed; None if none is known.
         change: the setting that runs, and what a change of it costs; None if it costs nothing.
-        lasting: the covariance of f(x) in this context with f(x) on average over the contexts to
-            come, as a function of x; None if the run has no contexts.
+        in_context: whether the decision is for one of several contexts.
 
     Example:
         >>> import numpy as np
@@ -118,7 +117,7 @@ class PolicyInput:
     moved: Callable[[Array], Array] | None = None
     ceiling: Ceiling | None = None
     change: Change | None = None
-    lasting: Shared | None = None
+    in_context: bool = False
 
     @property
     def dim(self) -> int:

@@ -23,7 +23,7 @@ RECORDS = ROOT / "docs/results/contexts/records.jsonl"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="0:20")
+    parser.add_argument("--seeds", default="100:120")
     parser.add_argument("--families", nargs="*", default=list(SHARES))
     parser.add_argument("--tools", nargs="*", default=list(TOOLS))
     parser.add_argument("--records", type=Path, default=RECORDS)

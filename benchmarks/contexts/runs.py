@@ -53,10 +53,8 @@ def _each(parts_of_day: int) -> Callable[..., Step]:
 
 TOOLS: dict[str, Callable[..., Step]] = {
     "contexts": _one("ids", True),
-    "contexts, eic": _one("eic", True),
     "ignored": _one("ids", False),
-    "one each (segment)": _each(1),
-    "one each (segment, half a day)": _each(2),
+    "one each": _each(1),
     "contextual GP-UCB": _one("gp-ucb", True),
     "contextual GP-UCB, beta 1": _one(rl.GPUCB(beta=1.0), True),
 }

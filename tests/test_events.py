@@ -78,6 +78,9 @@ EVERY: list[Event] = [
     Unarchived(),
     Renamed("a", "b c"),
     Baseline({"x": 0.5, "k": True}),
+    Asked(4, {"x": 0.5}, WHY, context={"hour": 6.0, "vip": True}),
+    Told(4, ONE, context={"hour": 7.0}),
+    Observed({"x": 0.5}, ONE, context={"hour": 8.0}),
     Changed([{"name": "x", "type": "float", "low": 0.0, "high": 2.0}], {"k": True}),
 ]
 

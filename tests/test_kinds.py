@@ -44,6 +44,18 @@ SPACES = {
     "steps": Case(rl.Space({"x": rl.Float(0.0, 1.0, step=0.3)}), [({"x": 1.5}, "x: .*1.5")]),
     "int": Case(rl.Space({"k": rl.Int(1, 12)}), [({"k": 13}, "k: .*13"), ({"k": 1.5}, "k: .*1.5")]),
     "log int": Case(rl.Space({"k": rl.Int(1, 512, log=True)}), [({"k": 0}, "k: .*0")]),
+    "cyclic": Case(
+        rl.Space({"hour": rl.Cyclic(0, 24), "x": X}),
+        [
+            ({"hour": "noon", "x": 0.5}, "hour: .*'noon'"),
+            ({"hour": None, "x": 0.5}, "hour: .*None"),
+        ],
+    ),
+    "cyclic alone": Case(rl.Space({"hour": rl.Cyclic(-12.0, 12.0)})),
+    "cyclic, at times": Case(
+        rl.Space({"c": SOLVER, "hour": rl.Cyclic(0, 24).when("c", "sgd"), "x": X}),
+        [({"c": "adam", "hour": 3.0, "x": 0.5}, "'hour' is not active here")],
+    ),
     "categorical": Case(rl.Space({"c": SOLVER, "x": X}), [({"c": "sdg", "x": 0.5}, "c: .*'sdg'")]),
     "ordinal": Case(rl.Space({"o": rl.Ordinal(["s", "m", "l"])}), [({"o": "xl"}, "o: .*'xl'")]),
     "mixed": Case(

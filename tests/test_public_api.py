@@ -26,7 +26,7 @@ PINNED = {
         "UnknownStudyError",
         "UnknownTrialError",
     ],
-    "space": ["Categorical", "Float", "Int", "Ordinal", "Parameter", "Scalar", "Space"],
+    "space": ["Categorical", "Cyclic", "Float", "Int", "Ordinal", "Parameter", "Scalar", "Space"],
     "structured": ["Graph", "Permutation", "Sequence", "Structured", "Subset", "Tree"],
     "ask and tell": [
         "AskTell",

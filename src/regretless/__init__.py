@@ -41,6 +41,7 @@ from regretless.results import Best, Decision, Landscape, Row, Trial
 from regretless.safety import AtLeast, AtMost
 from regretless.space import (
     Categorical,
+    Cyclic,
     Float,
     Graph,
     Int,
@@ -81,6 +82,7 @@ __all__ = [
     "ConfigError",
     "Constraint",
     "CorruptJournalError",
+    "Cyclic",
     "DataError",
     "Decision",
     "Drift",

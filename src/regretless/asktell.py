@@ -31,10 +31,12 @@ class AskTell(Protocol):
     """
 
     @overload
-    def ask(self) -> Trial: ...
+    def ask(self, *, context: Mapping[str, Scalar] | None = None) -> Trial: ...
     @overload
-    def ask(self, n: int) -> list[Trial]: ...
-    def ask(self, n: int | None = None) -> Trial | list[Trial]:
+    def ask(self, n: int, *, context: Mapping[str, Scalar] | None = None) -> list[Trial]: ...
+    def ask(
+        self, n: int | None = None, *, context: Mapping[str, Scalar] | None = None
+    ) -> Trial | list[Trial]:
         """Choose the next trial, or a list of `n` trials.
 
         After the budget is spent, it returns the best point, with the reason "exhausted".  With
@@ -42,12 +44,15 @@ class AskTell(Protocol):
 
         Args:
             n: the number of trials; None for a single one.
+            context: a value for each context, if the run has contexts; see docs/contexts.md.
 
         Returns:
             A trial.  If `n` is given, a list of trials.
 
         Raises:
-            ConfigError: `n` is not a whole number of at least 1.
+            ConfigError: `n` is not a whole number of at least 1, or a context is given and the run
+                has none.
+            SpaceError: a value of the context is missing or of a wrong type.
             TrialError: every point is near one that was rejected.
         """
         ...
@@ -62,6 +67,7 @@ class AskTell(Protocol):
         time: datetime | None = None,
         metrics: Mapping[str, Measured] | None = None,
         control: Measured | None = None,
+        context: Mapping[str, Scalar] | None = None,
     ) -> None:
         """Take the result of a trial.
 
@@ -78,6 +84,8 @@ class AskTell(Protocol):
                 number and its standard error.
             control: what the baseline brought in the same period, on the rest of the traffic: a
                 number, or a number and its standard error.
+            context: the context of the result, if it turned out to be another one than that of the
+                ask.
 
         Raises:
             ConfigError: `metrics` or `control` has the wrong shape, or there is no value and no
@@ -97,6 +105,7 @@ class AskTell(Protocol):
         count: float = 1,
         time: datetime | None = None,
         metrics: Mapping[str, Measured] | None = None,
+        context: Mapping[str, Scalar] | None = None,
     ) -> None:
         """Take a result from before the run.  It uses no budget.
 
@@ -107,6 +116,7 @@ class AskTell(Protocol):
             count: how many evaluations the value is the mean of.
             time: when the value was measured, with a time zone.
             metrics: what else was measured, by name; see `tell`.
+            context: the context of the result, if the run has contexts.
 
         Raises:
             ConfigError: `metrics` has the wrong shape, or there is no value and no metric.
@@ -115,13 +125,16 @@ class AskTell(Protocol):
         """
         ...
 
-    def adopt(self, params: Mapping[str, Scalar]) -> Trial:
+    def adopt(
+        self, params: Mapping[str, Scalar], *, context: Mapping[str, Scalar] | None = None
+    ) -> Trial:
         """Make a trial of a point that somebody else chose.
 
         It uses budget, and counts as pending until its result is told.
 
         Args:
             params: a value for each parameter.
+            context: the context that it is tried in, if the run has contexts.
 
         Returns:
             The trial.
@@ -291,8 +304,12 @@ class AskTell(Protocol):
         """
         ...
 
-    def best(self) -> Best:
+    def best(self, *, context: Mapping[str, Scalar] | None = None) -> Best:
         """The visited point with the best posterior mean, with a 95 % interval.
+
+        Args:
+            context: the context for which it is the best one, if the run has contexts; None for the
+                best one on average over the contexts that were seen.
 
         Raises:
             NoResultsError: no result was told yet.

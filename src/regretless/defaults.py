@@ -82,6 +82,17 @@ class StartRules(NamedTuple):
     pairs: int | None = None
 
 
+class ContextRules(NamedTuple):
+    """The priors of what contexts do, see `kernels.Contextual`."""
+
+    length: Prior = Prior(0.05, 50.0, log(0.5), 1.0)  # in units of the range of a context
+    weight: Prior = Prior(1e-3, 20.0, 0.0, 1.5)  # of a context without an order
+    # The common effect has a third of the variance of the settings, within a factor of about 5.
+    level: Prior = Prior(1e-4, 1e4, log(0.3), 1.5)
+    # The interaction has odds of 0.2 within a factor of about 4, less if noise can hide it.
+    odds: Prior = Prior(1e-3, 1e3, log(0.2), 1.5, hidden_by_noise=True)
+
+
 class PriorRules(NamedTuple):
     """The weak priors of `Model(method="map")`, for outcomes of unit spread on the unit cube."""
 
@@ -98,6 +109,7 @@ class PriorRules(NamedTuple):
     noise_bounds: tuple[float, float] = (1e-8, 1e3)  # of the noise ratio lam^2
     signal: tuple[float, float] = (1.0, 1.0)  # omega^2 ~ inverse gamma, so it has a closed form
     mean_precision: float = 0.25  # mean ~ N(0, 4 omega^2), so that it can't absorb a trend
+    contexts: ContextRules = ContextRules()
 
 
 class ModelRules(NamedTuple):
@@ -229,6 +241,9 @@ class IDSRules(NamedTuple):
     # Structured values have many neighbours, and an improvement of one leads on to others.
     payback_with_structure: float = 1.0  # measured: docs/results/structured.md
     caution_with_structure: float = 0.0
+    payback_in_context: float = (
+        0.1  # contexts that vary explore; measured: docs/results/contexts.md
+    )
     resolution: float = 0.1  # the noise variance counts as at least this share of the signal's
     caution: float = 1.0  # regret is measured from mu - caution b s, see `IDS`
     inside: float = (

@@ -168,6 +168,8 @@ def forecast(
         SpaceError: `over` is not in the space.
     """
     whole("draws", draws, least=2)
+    if optimizer.contexts is not None:
+        raise ConfigError("forecast: nobody knows the contexts of the rest of the run")
     situation = optimizer._situation()  # raises if nothing was told
     reference, x = _reference(optimizer, over)
     truth = _Truth(optimizer, x)

@@ -29,7 +29,8 @@ def importances(optimizer: Optimizer, draws: int = 16) -> dict[str, Estimate]:
             an importance.
 
     Returns:
-        For each parameter the mean and the sd of its importance, from 0 to 1.
+        For each parameter the mean and the sd of its importance, from 0 to 1; also for each
+        context, if the run has contexts.
 
     Raises:
         ConfigError: `draws` is not a whole number of at least 2.
@@ -47,7 +48,7 @@ def importances(optimizer: Optimizer, draws: int = 16) -> dict[str, Estimate]:
         True
     """
     whole("draws", draws, least=2)
-    posterior, space = optimizer._situation().posterior, optimizer.space
+    posterior, space = optimizer._situation().posterior, optimizer._whole
     rng = np.random.default_rng(0)
     points = _points(space, rng)
     effects = np.empty((draws, space.dim))

@@ -10,6 +10,7 @@ the point is tried.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,11 +23,13 @@ from regretless._internal.blas import one_thread
 from regretless._internal.plain import json_number, json_numbers
 from regretless._internal.shown import shown
 from regretless._internal.validate import MAX_RESULT, check_amount, is_iterable, is_number
-from regretless.engine import Optimizer, Reference, Situation
+from regretless.engine import Optimizer, Record, Reference, Situation, joined
 from regretless.errors import ConfigError, NoResultsError
 from regretless.results import Row
 from regretless.safety import Guardrail
 from regretless.space import Scalar, Space
+
+_CONTENDERS = 32  # settings that may be the best one in a context
 
 
 @dataclass(frozen=True)
@@ -239,7 +242,7 @@ class LossSoFar:
 
 @one_thread()
 def _loss_so_far(optimizer: Optimizer) -> LossSoFar:
-    limit = optimizer._loss_limit(optimizer._situation().belief)
+    limit = optimizer._loss_limit(optimizer._situation().belief, optimizer._last_place())
     assert limit is not None
     numbers = limit.numbers(limit.baseline)
     return LossSoFar(
@@ -318,10 +321,13 @@ class Ledger:
 
         Returns:
             The sum of the differences to the posterior mean at `optimizer.best()`; None before the
-            first trial is told.
+            first trial is told.  With contexts, it is the best point of each trial's own context.
         """
         if not self.trials:
             return None
+        if self.optimizer.contexts is not None:
+            best_means = self.optimizer._situation().predict(self._best_in_each())[0]
+            return float(np.sum(self.optimizer.sign * (best_means - self.values)))
         sign, best = self.optimizer.sign, self.optimizer.best().mean
         return sum(sign * (best - row.value) for row in self.trials if row.value is not None)
 
@@ -367,7 +373,7 @@ class Ledger:
     @one_thread()
     def _gain_over_baseline(self) -> RunningTotal:
         """What the observed values exceed the posterior means at the baselines by."""
-        references = [each.x for each in self._references]
+        references = self._kept()
         points, visits = _distinct_rows(references)
         kept = JointPosterior.at(self.optimizer._situation(), points).running_total(visits)
         total = self.optimizer.sign * (np.cumsum(self.values) - kept.mean)
@@ -378,6 +384,35 @@ class Ledger:
         """For each trial that was told, the baseline of its time."""
         every = self.optimizer._records.references()
         return [every[row.number] for row in self.trials if row.number is not None]
+
+    @property
+    def _records(self) -> list[Record]:
+        """The records of the trials that were told."""
+        every = self.optimizer._records.trials
+        return [every[row.number] for row in self.trials if row.number is not None]
+
+    def _kept(self) -> list[Array]:
+        """For each trial, the baseline of its time in its context; the first point without one."""
+        mine = self._records
+        if self.optimizer.baseline is None:
+            return [joined(mine[0].x, each.at) for each in mine]
+        pairs = zip(self._references, mine, strict=True)
+        return [joined(reference.x, each.at) for reference, each in pairs]
+
+    def _best_in_each(self) -> Array:
+        """For each trial, the best setting in its context, by the posterior mean as known now.
+
+        It is one of those that were tried most often.
+        """
+        mine = self._records
+        times = Counter(each.x.tobytes() for each in mine)
+        settings = [np.frombuffer(x) for x, _ in times.most_common(_CONTENDERS)]
+        places = np.array([each.at for each in mine])
+        rows = np.repeat(np.array(settings), len(places), axis=0)
+        every = np.hstack([rows, np.tile(places, (len(settings), 1))])
+        means = self.optimizer.sign * self.optimizer._situation().predict(every)[0]
+        best = np.argmax(means.reshape(len(settings), -1), axis=0)
+        return np.asarray(every.reshape(len(settings), len(places), -1)[best, range(len(places))])
 
     def loss(self) -> LossSoFar | None:
         """The total loss against the baseline so far, and the loss budget.
@@ -410,6 +445,8 @@ class Ledger:
         if not self.trials:
             return None
         optimizer = self.optimizer
+        if optimizer.contexts is not None:
+            return self._estimates_in_contexts()
         tried = [
             optimizer._records.trials[row.number].x for row in self.trials if row.number is not None
         ]
@@ -432,6 +469,24 @@ class Ledger:
             gain=gain,
             first=float(f.mean[first]),
             over="baseline" if based else "first point",
+            known=_against(served, situation),
+        )
+
+    def _estimates_in_contexts(self) -> Estimates:
+        """The estimates, where each trial is compared in its own context."""
+        optimizer, count = self.optimizer, len(self.trials)
+        tried = [each.whole for each in self._records]
+        points, index = _distinct_rows([*tried, *self._best_in_each(), *self._kept()])
+        visits, best, kept = index[:count], index[count : 2 * count], index[2 * count :]
+        situation = optimizer._situation()
+        f = JointPosterior.at(situation, points)
+        served = f.running_total(visits)
+        return Estimates(
+            served=served,
+            regret=f.running_difference(best, visits, optimizer.sign),
+            gain=f.running_difference(visits, kept, optimizer.sign),
+            first=float(f.mean[kept].mean()),
+            over="first point" if optimizer.baseline is None else "baseline",
             known=_against(served, situation),
         )
 
@@ -468,6 +523,8 @@ class Ledger:
         """
         if not isinstance(points, Sequence) or isinstance(points, str):
             raise ConfigError(f"points: need a list of points, got {shown(points)}")
+        if self.optimizer.contexts is not None:
+            raise ConfigError("total: a point has another value in each context of the run")
         situation = self.optimizer._situation()
         if not len(points):
             _checked_weights(weights, 0)

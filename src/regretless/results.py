@@ -62,7 +62,8 @@ class Decision:
         horizon: the number of evaluations in which the gain has to make up for the loss.
         evaluation_cost: the expected loss, divided by the horizon.
         gate: t_m, the smallest z that the policy allows; None if it has no gate.
-        z: (mean - incumbent) / sd, with the sign such that larger is better.
+        z: (mean - incumbent) / sd, with the sign such that larger is better; with contexts, without
+            what is unknown about the context itself, which is the same for all settings.
         tried: how many results of this point had been told before.
         merged: whether the search found a new point that the posterior can't tell from this one.
         noise_sd: the fitted sd of the noise of one observation at the point.
@@ -292,6 +293,10 @@ def _percent(probability: float) -> str:
     return f"{100 * probability:.0f} %"
 
 
+def _listed(context: Mapping[str, Scalar]) -> str:
+    return ", ".join(f"{name} = {_shown(value)}" for name, value in context.items())
+
+
 def _shown(value: Scalar) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
@@ -317,6 +322,7 @@ class Trial:
         params: a value for each parameter.
         decision: why these parameters were chosen.
         proposed: whether somebody has to approve the trial before it may be tried; see `approve`.
+        context: the context that it was asked for; None if the run has no contexts.
 
     Example:
         >>> import regretless as rl
@@ -331,11 +337,13 @@ class Trial:
     params: dict[str, Scalar]
     decision: Decision
     proposed: bool = False
+    context: dict[str, Scalar] | None = None
 
     def _repr_html_(self) -> str:
         from regretless._internal import html
 
-        return html.table(self.params, f"trial {self.number}") + html.paragraph(str(self.decision))
+        shown = {**self.params, **(self.context or {})}
+        return html.table(shown, f"trial {self.number}") + html.paragraph(str(self.decision))
 
 
 def number_of(trial: Trial | int) -> int:
@@ -376,6 +384,9 @@ class Best:
         regret: how much worse the mean is than the known optimum or bound, at least 0: what each
             evaluation at the point loses, or at most loses.  None if none was given, or if the
             results contradict it.
+        context: the context for which it is the best one.  None if the run has no contexts, or if
+            it is the best one on average over those seen.  With contexts, `count` and `sample_mean`
+            are over all contexts in which the setting was tried.
 
     Example:
         >>> import regretless as rl
@@ -403,10 +414,12 @@ class Best:
     gain_high: float | None = None
     prob_better: float | None = None
     regret: float | None = None
+    context: dict[str, Scalar] | None = None
 
     def __str__(self) -> str:
         point = ", ".join(f"{name} = {_shown(value)}" for name, value in self.params.items())
-        return f"{self._range} at {point}"
+        where = "" if self.context is None else f" if {_listed(self.context)}"
+        return f"{self._range} at {point}{where}"
 
     @property
     def _range(self) -> str:
@@ -545,6 +558,7 @@ class Row:
         metrics: the other metrics that were told, by name.
         control: what the baseline brought in the same period, if it was told.
         note: what was said when the trial was approved or rejected, or its result retracted.
+        context: the context in which it was tried; None if the run has no contexts.
 
     Example:
         >>> import regretless as rl
@@ -565,6 +579,7 @@ class Row:
     metrics: dict[str, float] = field(default_factory=dict)
     control: float | None = None
     note: str | None = None
+    context: dict[str, Scalar] | None = None
 
     def flat(self) -> dict[str, Any]:
         """The row as one flat dict, for pandas and csv writers.
@@ -581,6 +596,7 @@ class Row:
         out |= {"sem": self.sem, "count": self.count}
         out["time"] = None if self.time is None else self.time.isoformat()
         out |= {f"params_{name}": value for name, value in self.params.items()}
+        out |= {f"context_{name}": value for name, value in (self.context or {}).items()}
         out |= {f"metric_{name}": value for name, value in self.metrics.items()}
         out |= {} if self.control is None else {"control": self.control}
         out |= {} if self.note is None else {"note": self.note}

@@ -22,7 +22,7 @@ from regretless.engine import check_automatic
 from regretless.errors import ConfigError, MissingExtraError, RegretlessError
 from regretless.horizon import Horizon as GivenHorizon
 from regretless.results import Row
-from regretless.space import Space, change_from_json
+from regretless.space import Contexts, Space, change_from_json
 from regretless.studies import Study, known_before, observe_nth, study_json
 
 try:
@@ -62,6 +62,10 @@ Metric = Annotated[
     typer.Option(help="Another metric: NAME=VALUE or NAME=VALUE,SEM.  May be repeated."),
 ]
 Params = Annotated[str, typer.Argument(help="Parameters as JSON, or @FILE.")]
+Context = Annotated[
+    str | None,
+    typer.Option(help='As JSON or @FILE, if the study has contexts: {"hour": 7.5}'),
+]
 Policy = Annotated[str | None, typer.Option(help="ids (default), eic, ei, gp-ucb, gp-ts, …")]
 Direction = Annotated[str | None, typer.Option(help="maximize (default) or minimize.")]
 Seed = Annotated[int | None, typer.Option(help="0 if left out.")]
@@ -197,6 +201,13 @@ def create(
     mode: Annotated[str | None, typer.Option(help="automatic (default) or recommend.")] = None,
     optimum: Annotated[float | None, typer.Option(help="The best value, if it is known.")] = None,
     bound: Annotated[float | None, typer.Option(help="A value that none is better than.")] = None,
+    contexts: Annotated[
+        str | None,
+        typer.Option(
+            help="What the environment decides, as JSON or @FILE:"
+            ' {"hour": {"type": "cyclic", "low": 0, "high": 24}}'
+        ),
+    ] = None,
     storage: Storage = DEFAULT,
 ) -> None:
     """Create a study.  If it exists, its settings must be the same.
@@ -227,10 +238,19 @@ def create(
     texts = {"baseline": baseline, "guardrails": guardrails, "max_step": max_step}
     options |= {name: from_json(name, text) for name, text in texts.items() if text is not None}
     options["space"] = Space.from_json(listed_parameters(from_json("space", space)))
+    if contexts is not None:
+        given = listed_parameters(from_json("contexts", contexts))
+        listed = given["parameters"] if isinstance(given, dict) and given else given
+        options["contexts"] = Contexts.from_json(listed).parameters
     GivenHorizon.checked(budget, horizon)
     with Study.open(storage, study, budget=budget, horizon=horizon, **options) as made:
         of = "ahead, without an end" if made.budget is None else f"of {made.budget} left"
         out.print(f"{study}: {made.remaining} evaluations {of}", markup=False)
+
+
+def _context(given: str | None) -> Any:
+    """The context that was given as JSON or as a file; None if there was none."""
+    return None if given is None else from_json("context", given)
 
 
 @app.command()
@@ -241,6 +261,7 @@ def ask(
         str | None, typer.Option(help="A repeated call with it returns the same trial.")
     ] = None,
     within_budget: Annotated[bool, typer.Option(help="Fail once the budget is spent.")] = False,
+    context: Context = None,
     storage: Storage = DEFAULT,
     as_json: AsJson = False,
     as_shell: AsShell = False,
@@ -253,7 +274,8 @@ def ask(
                 raise ConfigError(
                     "--shell: the mode is recommend; a script takes `pending --shell`"
                 )
-        trials = opened.ask(n, key=key, within_budget=within_budget)
+        here = _context(context)
+        trials = opened.ask(n, key=key, within_budget=within_budget, context=here)
         names = opened.space.names
     if as_shell:
         for trial in trials:
@@ -276,6 +298,9 @@ def tell(
         typer.Option(help="What the baseline brought in the same period: VALUE or VALUE,SEM."),
     ] = None,
     key: Annotated[str | None, typer.Option(help="It is stored with the result.")] = None,
+    context: Annotated[
+        str | None, typer.Option(help="As JSON or @FILE, if it turned out to be another one.")
+    ] = None,
     storage: Storage = DEFAULT,
 ) -> None:
     """Store the result of a trial.  Telling the same value again changes nothing."""
@@ -289,6 +314,7 @@ def tell(
             time=moment,
             metrics=pairs("metric", metric),
             control=beside,
+            context=_context(context),
             key=key,
         )
 
@@ -303,6 +329,7 @@ def observe(
     time: Time = None,
     metric: Metric = None,
     key: Annotated[str | None, typer.Option(help="A repeated call with it has no effect.")] = None,
+    context: Context = None,
     storage: Storage = DEFAULT,
 ) -> None:
     """Store a result from before the run.  It uses no budget.
@@ -312,7 +339,7 @@ def observe(
     """
     point, moment = from_json("params", params), time_from_iso(time)
     told: dict[str, Any] = {"sem": sem, "count": count, "time": moment}
-    told["metrics"] = pairs("metric", metric)
+    told |= {"metrics": pairs("metric", metric), "context": _context(context)}
     with Study.open(storage, study) as opened:
         if key is not None:
             opened.observe(point, value, **told, key=key)
@@ -325,12 +352,13 @@ def adopt(
     study: Name,
     params: Params,
     key: Annotated[str | None, typer.Option(help="A repeated call with it has no effect.")] = None,
+    context: Context = None,
     storage: Storage = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Make a trial of a point that you chose.  It uses budget."""
     with Study.open(storage, study) as opened:
-        trial = opened.adopt(from_json("params", params), key=key)
+        trial = opened.adopt(from_json("params", params), context=_context(context), key=key)
     text.print_trials(out, [trial], as_json, alone=True)
 
 
@@ -499,10 +527,15 @@ def pending(
 
 
 @app.command()
-def best(study: Name, storage: Storage = DEFAULT, as_json: AsJson = False) -> None:
-    """Print the visited point with the best posterior mean."""
+def best(
+    study: Name, context: Context = None, storage: Storage = DEFAULT, as_json: AsJson = False
+) -> None:
+    """Print the visited point with the best posterior mean.
+
+    In a study with contexts, it is the best one in a context, or the best one on average.
+    """
     with _reading(storage, study) as opened:
-        found = opened.best()
+        found = opened.best(context=_context(context))
     if as_json:
         text.print_json(asdict(found))
     else:

@@ -89,8 +89,9 @@ def best_point(best: Best) -> list[str]:
     """Lines with the best point, its interval, and the luckiest result for comparison."""
     times = "once" if best.count == 1 else f"{best.count} times"
     unsure = [] if best.allowed else ["  no visited point is known to keep to all guardrails"]
+    where = "" if best.context is None else f" in the context {json.dumps(best.context)}"
     return [
-        f"best: {json.dumps(best.params)}",
+        f"best{where}: {json.dumps(best.params)}",
         *unsure,
         f"  mean {best.mean:.6g}, 95 % interval {best.low:.6g} to {best.high:.6g}, tried {times}"
         f" (the luckiest result anywhere: {best.luckiest:.6g})",

@@ -26,7 +26,7 @@ from regretless._internal.validate import (
     whole,
 )
 from regretless.client.connection import Connection, written
-from regretless.engine import check_automatic, outcomes_of
+from regretless.engine import check_automatic, check_no_contexts, outcomes_of
 from regretless.errors import ConfigError, ServiceError, SpaceError, UnknownTrialError
 from regretless.model import Drift
 from regretless.results import Best, Decision, Row, Trial, number_of
@@ -39,7 +39,7 @@ from regretless.safety import (
     Safety,
     Step,
 )
-from regretless.space import Parameter, Scalar, Space, check_change
+from regretless.space import Contexts, Parameter, Scalar, Space, check_change
 from regretless.studies import until_spent
 
 if TYPE_CHECKING:
@@ -131,6 +131,7 @@ class Client(Connection):
         mode: Mode | None = None,
         optimum: float | None = None,
         bound: float | None = None,
+        contexts: Mapping[str, Parameter] | None = None,
     ) -> RemoteStudy:
         """Create a study, or open it if it exists with the same settings.
 
@@ -138,8 +139,8 @@ class Client(Connection):
             name: the name of the study.
             space, budget, horizon, drift, policy, direction, seed, n0, noise, defaults, baseline,
                 loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes,
-                free_start, mode, optimum, bound: the settings of `Optimizer`; None for its
-                default.
+                free_start, mode, optimum, bound, contexts: the settings of `Optimizer`; None for
+                its default.
 
         Returns:
             The study.
@@ -159,6 +160,7 @@ class Client(Connection):
             "defaults": defaults,
             "optimum": optimum,
             "bound": bound,
+            "contexts": None if contexts is None else Contexts(contexts).to_json(),
             "horizon": horizon,
             "drift": drift.to_json() if isinstance(drift, Drift) else drift,
         }
@@ -241,16 +243,32 @@ class RemoteStudy:
         return f"RemoteStudy({self.name!r} of {self._client!r})"
 
     @overload
-    def ask(self, *, key: str | None = None, within_budget: bool = False) -> Trial: ...
+    def ask(
+        self,
+        *,
+        key: str | None = None,
+        within_budget: bool = False,
+        context: Mapping[str, Scalar] | None = None,
+    ) -> Trial: ...
     @overload
     def ask(
-        self, n: int, *, key: str | None = None, within_budget: bool = False
+        self,
+        n: int,
+        *,
+        key: str | None = None,
+        within_budget: bool = False,
+        context: Mapping[str, Scalar] | None = None,
     ) -> list[Trial]: ...
     def ask(
-        self, n: int | None = None, *, key: str | None = None, within_budget: bool = False
+        self,
+        n: int | None = None,
+        *,
+        key: str | None = None,
+        within_budget: bool = False,
+        context: Mapping[str, Scalar] | None = None,
     ) -> Trial | list[Trial]:
         """Choose the next trial, or a list of `n` trials; see `Study.ask`."""
-        wish: dict[str, Any] = {"within_budget": within_budget}
+        wish: dict[str, Any] = {"within_budget": within_budget, **_context(context)}
         if n is not None:
             wish["n"] = whole("n", n, least=1)
         answer = self._post("/ask", wish, key)
@@ -266,6 +284,7 @@ class RemoteStudy:
         time: datetime | None = None,
         metrics: Mapping[str, Measured] | None = None,
         control: Measured | None = None,
+        context: Mapping[str, Scalar] | None = None,
         key: str | None = None,
     ) -> None:
         """Take the result of a trial; see `Study.tell`.
@@ -273,6 +292,7 @@ class RemoteStudy:
         When the call returns, the result is on the disk of the service.
         """
         result = _result(value, sem, count, time, metrics, control) | self._asked(trial)
+        result |= _context(context)
         self._post(f"{_path_of(trial)}/tell", result, key)
 
     def observe(
@@ -284,10 +304,11 @@ class RemoteStudy:
         count: float = 1,
         time: datetime | None = None,
         metrics: Mapping[str, Measured] | None = None,
+        context: Mapping[str, Scalar] | None = None,
         key: str | None = None,
     ) -> None:
         """Take a result from before the run, which uses no budget; see `Study.observe`."""
-        result = _params(params) | _result(value, sem, count, time, metrics)
+        result = _params(params) | _result(value, sem, count, time, metrics) | _context(context)
         if key is not None:
             self._post("/observe", result, key)
             return
@@ -300,9 +321,15 @@ class RemoteStudy:
         if known is not None and time is None:
             warnings.warn(known["detail"], stacklevel=2)
 
-    def adopt(self, params: Mapping[str, Scalar], *, key: str | None = None) -> Trial:
+    def adopt(
+        self,
+        params: Mapping[str, Scalar],
+        *,
+        context: Mapping[str, Scalar] | None = None,
+        key: str | None = None,
+    ) -> Trial:
         """Make a trial of a point that somebody else chose; see `Study.adopt`."""
-        return self._trial(self._post("/adopt", _params(params), key))
+        return self._trial(self._post("/adopt", _params(params) | _context(context), key))
 
     def abandon(self, trial: Trial | int, *, key: str | None = None) -> None:
         """Stop waiting for the result of a trial; see `Study.abandon`."""
@@ -395,7 +422,9 @@ class RemoteStudy:
 
         Other processes may ask at the same time.
         """
-        check_automatic(str(self.info()["settings"].get("mode", "automatic")))
+        settings = self.info()["settings"]
+        check_automatic(str(settings.get("mode", "automatic")))
+        check_no_contexts("contexts" in settings)
         return until_spent(lambda: self.ask(within_budget=True))
 
     @property
@@ -439,9 +468,12 @@ class RemoteStudy:
         """Whether the study is archived."""
         return bool(self.info().get("archived", False))
 
-    def best(self) -> Best:
+    def best(self, *, context: Mapping[str, Scalar] | None = None) -> Best:
         """The visited point with the best posterior mean; see `AskTell.best`."""
-        return Best(**self._get("/best"))
+        if context is None:
+            return Best(**self._get("/best"))
+        asked = urlencode({"context": written(_context(context)["context"])})
+        return Best(**self._get(f"/best?{asked}"))
 
     def forecast(
         self,
@@ -595,9 +627,19 @@ def _params(params: object) -> dict[str, Any]:
     return {"params": dict(params)}
 
 
+def _context(context: object) -> dict[str, Any]:
+    """The context, if there is one; older services do not know it."""
+    if context is None:
+        return {}
+    if not isinstance(context, Mapping):
+        raise SpaceError(f"context: must map names to values, got {shown(context)}")
+    return {"context": dict(context)}
+
+
 def _trial(data: Mapping[str, Any]) -> Trial:
     proposed = data.get("proposed", data.get("status") == "proposed")
-    return Trial(data["number"], data["params"], Decision.from_json(data["decision"]), proposed)
+    why, context = Decision.from_json(data["decision"]), data.get("context")
+    return Trial(data["number"], data["params"], why, proposed, context)
 
 
 def _event(data: Mapping[str, Any]) -> RemoteEvent:
@@ -611,7 +653,7 @@ def _row(data: Mapping[str, Any]) -> Row:
     time = time_from_iso(data.get("time"))
     told = {name: data[name] for name in names}
     beside = {"metrics": data.get("metrics", {}), "control": data.get("control")}
-    beside["note"] = data.get("note")
+    beside |= {"note": data.get("note"), "context": data.get("context")}
     return Row(**told, decision=decision, time=time, **beside)
 
 

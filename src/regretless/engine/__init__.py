@@ -26,8 +26,14 @@ from regretless.engine.events import (
     read,
     write,
 )
-from regretless.engine.optimizer import Direction, Optimizer, check_automatic, html_of
-from regretless.engine.records import Records, Reference
+from regretless.engine.optimizer import (
+    Direction,
+    Optimizer,
+    check_automatic,
+    check_no_contexts,
+    html_of,
+)
+from regretless.engine.records import Record, Records, Reference, joined
 from regretless.engine.situation import Situation
 from regretless.engine.watch import warn_of
 
@@ -48,6 +54,7 @@ __all__ = [
     "Optimizer",
     "Outcome",
     "Reconsidered",
+    "Record",
     "Records",
     "Reference",
     "Rejected",
@@ -59,7 +66,9 @@ __all__ = [
     "Unobserved",
     "Written",
     "check_automatic",
+    "check_no_contexts",
     "html_of",
+    "joined",
     "outcomes_of",
     "read",
     "warn_of",

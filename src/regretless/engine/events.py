@@ -32,7 +32,7 @@ from regretless.space import Scalar
 SETTINGS_VERSION = 2  # of `Created`
 SAFE_SETTINGS_VERSION = 3  # of `Created` with settings of `Safety`: older releases must refuse it
 MOVING_SETTINGS_VERSION = 4  # of `Created` with one of `MOVING`, for the same reason
-MOVING = ("horizon", "drift")  # settings for a system that changes, and for a run without an end
+MOVING = ("horizon", "drift", "contexts")  # settings for a system that changes, or without an end
 
 # Of `Told` and `Observed`.  Version 3 may have metrics alone.
 _VERSION_WITH_OBJECTIVE = 2
@@ -109,6 +109,7 @@ class Asked:
     `fit` is the fit that was made for it, as `Belief.source` has it; None if there was none.  The
     decision has plain numbers only, see `Decision.to_json`.  `proposed` says that somebody has to
     approve the trial first.  `metric_fits` are the fits of metrics with guardrails, by name.
+    `context` is the context that it is for; None if the run has no contexts.
     """
 
     number: int
@@ -117,16 +118,21 @@ class Asked:
     fit: Body | None = None
     proposed: bool = False
     metric_fits: dict[str, Body] = field(default_factory=dict)
+    context: dict[str, Scalar] | None = None
 
 
 @dataclass(frozen=True)
 class Told:
-    """The result of a trial arrived; `time` is when it was measured, if that is known."""
+    """The result of a trial arrived; `time` is when it was measured, if that is known.
+
+    `context` is that of the result, if it turned out to be another one than that of the ask.
+    """
 
     number: int
     outcomes: dict[str, Outcome]
     time: datetime | None = None
     key: str | None = None  # the key that the caller gave; it is only stored
+    context: dict[str, Scalar] | None = None
 
 
 @dataclass(frozen=True)
@@ -136,6 +142,7 @@ class Observed:
     params: dict[str, Scalar]
     outcomes: dict[str, Outcome]
     time: datetime | None = None
+    context: dict[str, Scalar] | None = None
 
 
 @dataclass(frozen=True)
@@ -367,6 +374,10 @@ class _Fields:
             raise self.wrong("key", f"need a text, got {shown(key)}")
         return key
 
+    def context(self) -> Body | None:
+        """The context, if any."""
+        return None if self.body.get("context") is None else self.object("context")
+
     def name(self, name: str) -> str:
         """The name of a study."""
 
@@ -416,6 +427,7 @@ def _read_asked(fields: _Fields) -> Asked:
         None if fields.body.get("fit") is None else fields.object("fit"),
         proposed,
         _read_metric_fits(fields),
+        fields.context(),
     )
 
 
@@ -436,12 +448,14 @@ def _write_asked(event: Asked) -> Body:
     # Older releases do not know these fields.  They refuse the settings of such a study.
     others: Body = {"proposed": True} if event.proposed else {}
     others |= {"metric_fits": event.metric_fits} if event.metric_fits else {}
+    others |= _write_context(event)
     return {"number": event.number, "params": params, "decision": why, **fit, **others}
 
 
 def _read_told(fields: _Fields) -> Told:
     number, outcomes = fields.whole("number", least=0), _read_outcomes(fields)
-    return Told(number, outcomes, fields.checked("time", time_from_iso), fields.key())
+    time = fields.checked("time", time_from_iso)
+    return Told(number, outcomes, time, fields.key(), fields.context())
 
 
 def _write_told(event: Told) -> Body:
@@ -451,7 +465,7 @@ def _write_told(event: Told) -> Body:
 
 def _read_observed(fields: _Fields) -> Observed:
     params, outcomes = fields.object("params"), _read_outcomes(fields)
-    return Observed(params, outcomes, fields.checked("time", time_from_iso))
+    return Observed(params, outcomes, fields.checked("time", time_from_iso), fields.context())
 
 
 def _write_observed(event: Observed) -> Body:
@@ -475,7 +489,13 @@ def _write_result(event: Told | Observed) -> Body:
     outcomes = {}
     for name, each in event.outcomes.items():
         outcomes[name] = {"value": each.value, "sem": each.sem, "count": each.count}
-    return {"time": event.time and event.time.isoformat(), "outcomes": outcomes}
+    time = event.time and event.time.isoformat()
+    return {"time": time, "outcomes": outcomes, **_write_context(event)}
+
+
+def _write_context(event: Asked | Told | Observed) -> Body:
+    """The context.  Older releases do not know it, and refuse the settings of such a study."""
+    return {} if event.context is None else {"context": dict(event.context)}
 
 
 def _read_rejected(fields: _Fields) -> Rejected:

@@ -49,7 +49,7 @@ from regretless.engine.events import (
 from regretless.engine.guards import Guards
 from regretless.engine.known import Known
 from regretless.engine.loss import LossLimit, least_sd
-from regretless.engine.records import Records
+from regretless.engine.records import NOWHERE, Circumstances, Records, Reference, joined
 from regretless.engine.situation import STEP_LIMIT, Situation, draw
 from regretless.engine.steps import reach
 from regretless.engine.watch import Watch, surprise_of, warn_of
@@ -64,12 +64,13 @@ from regretless.model import (
     Model,
     Observation,
     checked_model,
+    likeness,
 )
 from regretless.policies import EIC, Constraint, Policy, make_policy, stored_policy
 from regretless.results import Best, Decision, Landscape, NoiseRange, PeriodEffect, Row, Trial
 from regretless.safety import CONTROL, OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
-from regretless.search import Box, constraints_of
-from regretless.space import Parameter, Scalar, Space
+from regretless.search import Box, Slice, constraints_of
+from regretless.space import Contexts, Parameter, Scalar, Space
 from regretless.theory import noise_ratio, omega_scale
 
 Direction = Literal["maximize", "minimize"]
@@ -86,6 +87,7 @@ class _Proposal(NamedTuple):
 
 
 _BLIND_DRAWS = 64  # from which the first is taken at which all guardrails hold
+_SEEN = 256  # so many contexts, those seen last, stand for those to come
 _MOST_DRAWS = 1000  # until one is not near a rejected point
 
 
@@ -139,6 +141,8 @@ class Optimizer(WithLock):
             many.  None for all that remain of the budget.
         drift: None if the system stays the same; "auto" if it may change; or a `Drift`.  Older
             results then count less, and sudden changes are noticed.
+        contexts: what the environment decides and the run only sees, such as the hour of the day:
+            `{"hour": rl.Cyclic(0, 24)}`.  Each `ask` then needs its `context`.
 
     Raises:
         ConfigError: a setting is not valid.
@@ -182,10 +186,14 @@ class Optimizer(WithLock):
         bound: float | None = None,
         horizon: int | None = None,
         drift: str | Drift | None = None,
+        contexts: Mapping[str, Parameter] | None = None,
     ) -> None:
         if not isinstance(space, Space):
             raise ConfigError(f"space: need a Space, got {shown(space)}")
         self.space = self._first_space = space
+        self._contexts = None if contexts is None else Contexts(contexts)
+        # With the columns of the contexts, which are the last ones.
+        self._whole = space if self._contexts is None else self._contexts.beside(space)
         given = Horizon.checked(budget, horizon)
         self.seed = whole("seed", seed, least=0, most=MAX_WHOLE)
         self.policy = make_policy(policy)
@@ -195,7 +203,7 @@ class Optimizer(WithLock):
         self.defaults = defaults_of(defaults)
         rules = self.defaults.model if loss_budget is None else self.defaults.loss.model
         model = Model.default(rules) if model is None else model
-        model = checked_model(space.columns, model, self.defaults.fit)
+        model = checked_model(self._whole.columns, model, self.defaults.fit)
         self.model = model if noise is None else replace(model, noise=noise)
         self.safety = Safety.checked(
             space,
@@ -220,6 +228,8 @@ class Optimizer(WithLock):
         self.drift = Drift.checked(drift)
         if self.drift is not None and self.model.noise != "constant":
             raise ConfigError("drift: not together with noise='auto', give one of the two")
+        if self._contexts is not None:
+            self._check_combination()
         n0 = None if n0 is None else checked_n0(n0)
         points = checked_design(space, design)
         self._start = Start(space, given, points, n0, self.seed, self.defaults.start)
@@ -227,16 +237,38 @@ class Optimizer(WithLock):
         self._sign = 1.0 if direction == "maximize" else -1.0
         check = partial(checked_model, model=self.model, rules=self.defaults.fit)
         self._records = Records(
-            space, given, self.policy.name, check, self.safety.baseline, self.safety.mode
+            space,
+            given,
+            self.policy.name,
+            check,
+            self.safety.baseline,
+            self.safety.mode,
+            self._contexts,
         )
         self._log: list[Event] = []
-        self._belief = Belief.empty(self.model, space.columns, self.defaults, self.drift)
+        self._belief = Belief.empty(self.model, self._whole.columns, self.defaults, self.drift)
         self._watch = Watch.of(self.drift, self.defaults)
-        self._guards = Guards.empty(self.safety, space, self.defaults)
+        self._guards = Guards.empty(self.safety, self._whole, self.defaults)
         # The last proposal, and the beliefs after it is applied.
         self._proposed: tuple[Asked | None, Belief, Guards] = (None, self._belief, self._guards)
         self._said: list[str] = []  # warnings that were given; shared by copies
         self._lock = threading.RLock()
+
+    def _check_combination(self) -> None:
+        """Raise ConfigError for settings that have no meaning if the best point varies."""
+        if self._known is not None and self._known.exact:
+            raise ConfigError(
+                "optimum: with contexts the best value is another one in each; give a `bound`"
+            )
+        if self.drift is not None:
+            raise ConfigError("drift: a run with contexts can't have it yet; leave one of them out")
+        if self.model.noise != "constant":
+            raise ConfigError("noise: 'auto' can't be used with contexts yet")
+        if self.safety.change_cost:
+            raise ConfigError(
+                "change_cost: with contexts the best setting changes with them; leave it out, or"
+                " limit the steps by `max_step`"
+            )
 
     @classmethod
     def theorem1(
@@ -281,20 +313,22 @@ class Optimizer(WithLock):
     # -- the verbs ---------------------------------------------------------------------------------
 
     @overload
-    def ask(self) -> Trial: ...
+    def ask(self, *, context: Circumstances | None = None) -> Trial: ...
     @overload
-    def ask(self, n: int) -> list[Trial]: ...
-    def ask(self, n: int | None = None) -> Trial | list[Trial]:
+    def ask(self, n: int, *, context: Circumstances | None = None) -> list[Trial]: ...
+    def ask(
+        self, n: int | None = None, *, context: Circumstances | None = None
+    ) -> Trial | list[Trial]:
         """Choose the next trial, or a list of `n` trials; see `AskTell.ask`.
 
         After the budget is spent, it returns the best point, with the reason "exhausted".  With
         `mode="recommend"` the trial is only proposed; see `approve`.
         """
         if n is not None:
-            return [self.ask() for _ in range(whole("n", n, least=1))]
+            return [self.ask(context=context) for _ in range(whole("n", n, least=1))]
         with self._lock:
             self._note_jump()
-            self.apply(self.propose())
+            self.apply(self.propose(context))
             return self._records.trials[-1].trial
 
     @in_turn
@@ -308,6 +342,7 @@ class Optimizer(WithLock):
         time: datetime | None = None,
         metrics: Mapping[str, Measured] | None = None,
         control: Measured | None = None,
+        context: Circumstances | None = None,
     ) -> None:
         """Take the result of a trial; see `AskTell.tell`.
 
@@ -315,7 +350,7 @@ class Optimizer(WithLock):
         `retract`.
         """
         outcomes = outcomes_of(value, sem, count, metrics, control)
-        self._apply_any(self._records.telling(trial, outcomes, time))
+        self._apply_any(self._records.telling(trial, outcomes, time, context=context))
         self._note_jump()
 
     @in_turn
@@ -328,19 +363,26 @@ class Optimizer(WithLock):
         count: float = 1,
         time: datetime | None = None,
         metrics: Mapping[str, Measured] | None = None,
+        context: Circumstances | None = None,
     ) -> None:
         """Take a result from before the run, which uses no budget; see `AskTell.observe`."""
         outcomes = outcomes_of(value, sem, count, metrics)
-        self.apply(self._records.observing(params, outcomes, time))
+        self.apply(self._records.observing(params, outcomes, time, context))
 
     @in_turn
-    def adopt(self, params: Mapping[str, Scalar], decision: Decision | None = None) -> Trial:
+    def adopt(
+        self,
+        params: Mapping[str, Scalar],
+        decision: Decision | None = None,
+        *,
+        context: Circumstances | None = None,
+    ) -> Trial:
         """Make a trial of a point that somebody else chose; see `AskTell.adopt`.
 
         It uses budget, and counts as pending until its result is told.  `decision` is why the point
         was chosen; None gives it the reason "given".
         """
-        self.apply(self._records.adopting(params, decision))
+        self.apply(self._records.adopting(params, decision, context))
         return self._records.trials[-1].trial
 
     @in_turn
@@ -438,6 +480,11 @@ class Optimizer(WithLock):
         return None if now is None else dict(now.params)
 
     @property
+    def contexts(self) -> dict[str, Parameter] | None:
+        """How the contexts are declared, by name; None if the run has none."""
+        return None if self._contexts is None else dict(self._contexts.parameters)
+
+    @property
     def budget(self) -> int | None:
         """The total number of evaluations, after the last `extend`; None if there is no end."""
         return self._records.given.budget
@@ -506,8 +553,11 @@ class Optimizer(WithLock):
 
     @in_turn
     @one_thread()
-    def best(self) -> Best:
+    def best(self, *, context: Circumstances | None = None) -> Best:
         """The best visited point at which all guardrails hold; see `AskTell.best`."""
+        if self._contexts is not None:
+            return self._best_in(context)
+        self._records.checked_context(context)
         situation = self._situation()
         belief = situation.belief
         points, (mu, sigma) = situation.visited
@@ -531,24 +581,89 @@ class Optimizer(WithLock):
             regret=None if known is None else max(0.0, self._sign * (known.value - mean)),
         )
 
-    def _gain_at(self, situation: Situation, x: Array) -> dict[str, float]:
-        """What f at x is better by than at the baseline, by the joint posterior of both."""
-        from scipy.special import ndtr
+    def _best_in(self, context: Circumstances | None) -> Best:
+        """The best visited setting in a context; on average over those seen, if it is None.
 
+        The average of f over contexts is linear in f, so its posterior is one Gaussian.
+        """
+        here = None if context is None else self._records.checked_context(context)
+        situation = self._situation(at=None if here is None else self._records.place(here))
+        belief, posterior, dim = situation.belief, situation.posterior, self.space.dim
+        if here is None:
+            places, shares = self._usual_contexts()
+        else:
+            places, shares = self._records.place(here)[None, :], np.ones(1)
+        settings = np.unique(situation.visited[0][:, :dim], axis=0)
+        every = _in_each(settings, places)
+        means = situation.user(posterior.predict(every)[0]).reshape(-1, len(places)) @ shares
+        allowed = situation.guards.allow(every).reshape(means.shape[0], -1).all(axis=1)
+        score = self._sign * means
+        if not allowed.any():
+            score = situation.guards.likely(every).reshape(len(means), -1).sum(axis=1)
+        row = int(np.argmax(np.where(allowed, score, -np.inf) if allowed.any() else score))
+        x, baseline = settings[row], self._records.baseline
+        if not allowed.any() and baseline is not None and (settings == baseline.x).all(1).any():
+            row, x = int(np.flatnonzero((settings == baseline.x).all(1))[0]), baseline.x
+        mean, sd = self._average(situation, x[None, :], np.ones(1), places, shares)
+        known = None if situation.contradicted else self._known
+        return Best(
+            params=self._records.params_at(x),
+            mean=mean,
+            low=mean - 1.96 * sd,
+            high=mean + 1.96 * sd,
+            count=belief.times_told(x),
+            sample_mean=self._sign * belief.sample_mean(x),
+            luckiest=self._sign * belief.luckiest,
+            holds=None if here is None else situation.guards.holds(joined(x, places[0])),
+            allowed=bool(allowed.any()),
+            **self._gain_in(situation, x, places, shares),
+            regret=None if known is None else max(0.0, self._sign * (known.value - mean)),
+            context=here,
+        )
+
+    def _usual_contexts(self) -> tuple[Array, Array]:
+        """The contexts that were seen last, without repeats, and the share of each."""
+        seen = self._records.seen()[-_SEEN:]
+        places, counts = np.unique(seen, axis=0, return_counts=True)
+        return places, counts / counts.sum()
+
+    def _average(
+        self, situation: Situation, settings: Array, weights: Array, places: Array, shares: Array
+    ) -> tuple[float, float]:
+        """The mean and the sd of a weighted sum of settings, on average over contexts."""
+        points = _in_each(settings, places)
+        each = np.outer(weights, shares).ravel()
+        mu, sigma = situation.posterior.predict(points)
+        rates = situation.user_sd(mu, np.ones_like(sigma)) * each
+        variance = float(rates @ situation.posterior.covariance(points) @ rates)
+        return float(situation.user(mu) @ each), max(variance, 0.0) ** 0.5
+
+    def _gain_in(
+        self, situation: Situation, x: Array, places: Array, shares: Array
+    ) -> dict[str, Any]:
+        """What f at x is better by than at the baseline, on average over contexts."""
         baseline = self._records.baseline
         if baseline is None:
             return {}
         if (x == baseline.x).all():
-            return dict.fromkeys(("gain", "gain_low", "gain_high", "prob_better"), 0.0)
+            return _gain(0.0, 0.0)
+        both = np.array([x, baseline.x])
+        gain, sd = self._average(situation, both, np.array([1.0, -1.0]), places, shares)
+        return _gain(self._sign * gain, sd)
+
+    def _gain_at(self, situation: Situation, x: Array) -> dict[str, Any]:
+        """What f at x is better by than at the baseline, by the joint posterior of both."""
+        baseline = self._records.baseline
+        if baseline is None:
+            return {}
+        if (x == baseline.x).all():
+            return _gain(0.0, 0.0)
         both = np.array([x, baseline.x])
         mu = situation.posterior.predict(both)[0]
         rates = situation.user_sd(mu, np.ones(2)) * np.array([1.0, -1.0])
         variance = float(rates @ situation.posterior.covariance(both) @ rates)
         gain = float(self._sign * -np.diff(situation.user(mu))[0])
-        sd = max(variance, 0.0) ** 0.5
-        better = float(ndtr(gain / sd)) if sd > 0.0 else float(gain > 0.0)
-        low, high = gain - 1.96 * sd, gain + 1.96 * sd
-        return {"gain": gain, "gain_low": low, "gain_high": high, "prob_better": better}
+        return _gain(gain, max(variance, 0.0) ** 0.5)
 
     @in_turn
     @one_thread()
@@ -581,7 +696,7 @@ class Optimizer(WithLock):
             >>> optimizer = rl.Optimizer(space, budget=9, noise="auto")
             >>> for k in range(18):
             ...     x = (k % 6) / 5
-            ...     optimizer.observe({"x": x}, (-1) ** (k // 6) * x**2, sem=0.1 + x**2)
+            ...     optimizer.observe({"x": x}, (-1) ** (k // 6) * x**2, sem=0.01 + x**2)
             >>> optimizer.noise_range().most.params["x"] > 0.8
             True
         """
@@ -591,28 +706,53 @@ class Optimizer(WithLock):
 
     @in_turn
     @one_thread()
-    def predict(self, params: Mapping[str, Scalar]) -> tuple[float, float]:
+    def predict(
+        self, params: Mapping[str, Scalar], *, context: Circumstances | None = None
+    ) -> tuple[float, float]:
         """The posterior mean and sd of f at a point, in the user's units.
+
+        Args:
+            params: a value for each parameter.
+            context: a value for each context, if the run has contexts; None for the average of f
+                over the contexts that were seen.
 
         Raises:
             NoResultsError: no result was told yet.
-            SpaceError: the parameters are not in the space.
+            SpaceError: the parameters are not in the space, or the context is not valid.
         """
-        mean, sd = self._situation().predict(self.space.encode(params)[None, :])
+        x = self.space.encode(params)
+        if self._contexts is not None and context is None:
+            places, shares = self._usual_contexts()
+            return self._average(self._situation(), x[None, :], np.ones(1), places, shares)
+        at = self._records.place(self._records.checked_context(context))
+        mean, sd = self._situation().predict(joined(x, at)[None, :])
         return float(mean[0]), float(sd[0])
 
     @in_turn
     @one_thread()
-    def landscape(self, points: Sequence[Mapping[str, Scalar]]) -> Landscape:
+    def landscape(
+        self, points: Sequence[Mapping[str, Scalar]], *, context: Circumstances | None = None
+    ) -> Landscape:
         """The numbers that the policy would compare at these points now, with the last fit.
 
+        If the run has contexts, they are those of a context; None for the one that was seen last.
         It raises the errors of `predict`.
         """
-        situation = self._situation()
+        at = self._last_place()
+        if context is not None or self._contexts is None:
+            at = self._records.place(self._records.checked_context(context))
+        situation = self._situation(at=at)
         if isinstance(points, Mapping) or not is_iterable(points):
             raise ConfigError(f"points: need a list of points, got {shown(points)}")
-        rows = [self.space.encode(p) for p in points]
-        return situation.landscape(np.array(rows).reshape(len(rows), self.space.dim))
+        rows = [joined(self.space.encode(p), at) for p in points]
+        return situation.landscape(np.array(rows).reshape(len(rows), self._whole.dim))
+
+    def _last_place(self) -> Array:
+        """The coordinates of the context that was seen last; empty if the run has none."""
+        if self._contexts is None:
+            return NOWHERE
+        seen = self._records.seen()
+        return np.asarray(seen[-1]) if len(seen) else np.full(len(self._contexts.names), 0.5)
 
     @in_turn
     def history(self) -> list[Row]:
@@ -706,11 +846,12 @@ class Optimizer(WithLock):
         """The settings as plain JSON types.  For studies and front ends; users do not need it."""
         safety = self.safety.to_json()
         known = {} if self._known is None else self._known.to_json()
+        contexts = {} if self._contexts is None else {"contexts": self._contexts.to_json()}
         horizon = self._start.horizon.to_json()  # extensions are events
         if self.drift is not None:
             horizon["drift"] = self.drift.to_json()
         return {
-            "version": settings_version({**safety, **known, **horizon}),
+            "version": settings_version({**safety, **known, **horizon, **contexts}),
             "space": self._first_space.to_json(),  # changes are events
             **horizon,
             "seed": self.seed,
@@ -722,6 +863,7 @@ class Optimizer(WithLock):
             "defaults": self.defaults.version,
             **safety,
             **known,
+            **contexts,
         }
 
     @classmethod
@@ -749,19 +891,35 @@ class Optimizer(WithLock):
 
     @in_turn
     @one_thread()
-    def propose(self) -> Asked:
+    def propose(self, context: Circumstances | None = None) -> Asked:
         """The event of the next ask, with the fit if the model is fitted; it is not applied yet.
 
         For studies and front ends; users do not need it.
         """
-        belief, guards, x, decision = self._decide()
+        here = self._records.checked_context(context)
+        belief, guards, x, decision = self._decide(self._records.place(here))
+        decision = self._with_note(decision, here)
         self._warn(decision)
         fit = belief.source if decision.refitted else None
         proposed = self.safety.mode == "recommend"
-        others, params = guards.fits_since(self._guards), self._records.params_at(x)
-        event = self._records.asking(params, decision, fit, proposed, others)
+        others = guards.fits_since(self._guards)
+        params = self._records.params_at(x[: self.space.dim])
+        event = self._records.asking(params, decision, fit, proposed, others, here)
         self._proposed = (event, belief, guards)  # so that `apply` does not compute it again
         return event
+
+    def _with_note(self, decision: Decision, context: Circumstances | None) -> Decision:
+        """The decision, with a sentence if a value of the context was not declared."""
+        if self._contexts is None or context is None:
+            return decision
+        names = self._contexts.undeclared(context)
+        if not names:
+            return decision
+        each = ", ".join(f"{name} = {shown(context[name])}" for name in names)
+        said = f"not declared as a context: {each}"
+        return replace(
+            decision, caution=said if decision.caution is None else f"{decision.caution}; {said}"
+        )
 
     def _warn(self, decision: Decision) -> None:
         """Say once that the results contradict what the user knows."""
@@ -817,7 +975,7 @@ class Optimizer(WithLock):
         blind = record.trial.decision.reason == "design"
         baseline = self._records.baseline
         base = None if baseline is None else baseline.x
-        self._learn(record.x, outcomes, blind, base, event.number)
+        self._learn(record.whole, outcomes, blind, base, event.number)
 
     def _on_observed(self, event: Observed) -> None:
         x, outcomes = self._records.fold_observed(event)
@@ -835,8 +993,8 @@ class Optimizer(WithLock):
 
         The fit has seen the wrong result.  The next ask fits the model anew, and stores the fit.
         """
-        self._belief = Belief.empty(self.model, self.space.columns, self.defaults, self.drift)
-        self._guards = Guards.empty(self.safety, self.space, self.defaults)
+        self._belief = Belief.empty(self.model, self._whole.columns, self.defaults, self.drift)
+        self._guards = Guards.empty(self.safety, self._whole, self.defaults)
         watch = self._watch
         if watch is not None:
             self._watch = watch.anew()
@@ -844,17 +1002,26 @@ class Optimizer(WithLock):
             if isinstance(told, Told):
                 record = self._records.trials[index]
                 blind = record.trial.decision.reason == "design"
-                self._learn(record.x, told.outcomes, blind, baseline, index)
+                self._learn(record.whole, told.outcomes, blind, baseline, index)
             else:
-                self._learn(self._records.prior_x[index], told.outcomes)
+                x, at = self._records.prior_x[index], self._records.prior_at[index]
+                self._learn(joined(x, at), told.outcomes)
         for each in () if watch is None else watch.noted:
             self._on_jumped(each)
 
     def _on_changed(self, event: Changed) -> None:
+        before = self.space.dim
         carry = self._records.fold_changed(event)
         self.space = self._records.space
-        self._belief = self._belief.carried(self.space.columns, carry)
-        self._guards = self._guards.carried(self.space.columns, carry)
+        self._whole = self._records.beside(self.space)
+
+        def carry_all(points: Array) -> Array:
+            if self._contexts is None:
+                return carry(points)
+            return np.hstack([carry(points[:, :before]), points[:, before:]])
+
+        self._belief = self._belief.carried(self._whole.columns, carry_all)
+        self._guards = self._guards.carried(self._whole.columns, carry_all)
         self._proposed = (None, self._belief, self._guards)
         start = self._start
         points = start.points if start.listed else None
@@ -959,14 +1126,18 @@ class Optimizer(WithLock):
 
     # -- deciding ----------------------------------------------------------------------------------
 
-    def _decide(self) -> _Proposal:
-        """The next point, and the beliefs that it follows from, with new fits if they are due."""
+    def _decide(self, at: Array) -> _Proposal:
+        """The next point, and the beliefs that it follows from, with new fits if they are due.
+
+        `at` has the coordinates of the context, and the point has them as its last columns.
+        """
         rng = np.random.default_rng([self.seed, len(self._records.trials)])
         under_way = len(self._records.waiting) + len(self._records.proposed)
         endless = self._records.horizon.is_endless or None
         plain = Decision("design", self.policy.name, self.remaining, under_way, endless=endless)
-        guards = self._guards.refit_if_due().current().relative_to(self._records.baseline)
-        baseline = self._refuge(guards)
+        guards = self._guards.refit_if_due().current().relative_to(self._reference(at))
+        baseline = self._refuge(guards, at)
+        reach = self._reach(at)
         blind = self._is_limited and not self._belief.told  # nothing is known to be allowed
         wanted = blind or (self.remaining and self._records.baseline_is_new)
         if baseline is not None and wanted and not self._is_rejected(baseline):
@@ -993,9 +1164,9 @@ class Optimizer(WithLock):
         longer = (sees_noise or knows_nothing) and self.remaining >= start.longest
         points: list[Array] = []
         if self.remaining and begun < (start.longest if longer else self._start_size):
-            points = self._rest_of_start()
-            if points and self._reach is not None:
-                moved = list(zip(points, self._reach.moved(np.array(points)), strict=True))
+            points = [joined(x, at) for x in self._rest_of_start()]
+            if points and reach is not None:
+                moved = list(zip(points, reach.moved(np.array(points)), strict=True))
                 moved = [(given, x) for given, x in moved if not self._is_rejected(x)]
                 points = [x for _, x in moved]
                 if moved and (moved[0][0] != moved[0][1]).any():
@@ -1007,13 +1178,13 @@ class Optimizer(WithLock):
             reason = "design" if self.remaining else "exhausted"
             draws = _BLIND_DRAWS if guards.limits else 1
             x, caution = self._blind_choice(
-                guards, points or [self._draw(rng) for _ in range(draws)]
+                guards, points or [self._draw(rng, at) for _ in range(draws)]
             )
             why = replace(plain, reason=reason, holds=guards.holds(x), caution=caution)
             return _Proposal(self._belief, guards, x, why)
         fresh = self._belief.refit_if_due()
         plain = replace(plain, refitted=fresh.source is not self._belief.source)
-        situation = self._situation(fresh, rng, guards)
+        situation = self._situation(fresh, rng, guards, at)
         if not (points or plain.refitted) and self._may_revisit(situation):
             situation = replace(situation, revisit=True)
         x, decision = situation.decide(plain, points, free_start=self.safety.free_start)
@@ -1027,8 +1198,10 @@ class Optimizer(WithLock):
 
     def _may_revisit(self, situation: Situation) -> bool:
         """Whether the next trial is chosen among the visited points, see `RevisitRules`."""
-        rules, limited = self.defaults.revisit, self.space.frozen or self.safety.max_step
-        if rules is None or limited or not self.policy.merge:
+        rules = self.defaults.revisit
+        if rules is None or not self.policy.merge or self._contexts is not None:
+            return False
+        if self.space.frozen or self.safety.max_step:
             return False
         if len(situation.posterior.points) < rules.points:
             return False
@@ -1039,10 +1212,10 @@ class Optimizer(WithLock):
             repeats += 1
         return rules.due(len(trials), repeats)
 
-    def _draw(self, rng: np.random.Generator) -> Array:
+    def _draw(self, rng: np.random.Generator, at: Array) -> Array:
         """A point at random that is not near a rejected one."""
         for _ in range(_MOST_DRAWS):
-            x = draw(self._reach or self.space, rng)
+            x = draw(self._reach(at) or self._slice(at), rng)
             if not self._is_rejected(x):
                 return x
         raise self._nothing_left()
@@ -1068,29 +1241,48 @@ class Optimizer(WithLock):
         baseline = self._records.baseline
         return None if baseline is None else baseline.x
 
-    @property
-    def _reach(self) -> Box | None:
-        """Where the next trial may be; None if that is everywhere."""
+    def _reach(self, at: Array) -> Box | None:
+        """Where the next trial may be, in a context; None if that is everywhere."""
         steps, running = self.safety.max_step, self._running if self.safety.max_step else None
-        return None if running is None else reach(self.space, steps, running)
+        if running is None:
+            return None
+        box = reach(self._whole, steps, joined(running, at))
+        return box.with_fixed(self._columns_at(at)) if len(at) else box
+
+    def _slice(self, at: Array) -> Space | Slice:
+        """The space, in a context."""
+        return Slice(self._whole, self._columns_at(at)) if len(at) else self.space
+
+    def _domain(self) -> Space | Slice:
+        """The space, in the context that was seen last."""
+        return self._slice(self._last_place())
+
+    def _columns_at(self, at: Array) -> dict[int, float]:
+        """The columns of the context, with their coordinates."""
+        return dict(enumerate(at.tolist(), start=self.space.dim))
+
+    def _reference(self, at: Array) -> Reference | None:
+        """The baseline, in a context."""
+        now = self._records.baseline
+        return now if now is None or not len(at) else now._replace(x=joined(now.x, at))
 
     @property
     def _is_limited(self) -> bool:
         """Whether there are limits on where a trial may go, see `_limits`."""
         return self.safety.loss_budget is not None or bool(self.safety.guardrails)
 
-    def _limits(self, belief: Belief) -> tuple[Constraint, ...]:
+    def _limits(self, belief: Belief, at: Array = NOWHERE) -> tuple[Constraint, ...]:
         """The limits that every trial keeps to, given a belief whose posterior has all results."""
-        limits = (self._loss_limit(belief), self._records.rejections)
+        limits = (self._loss_limit(belief, at), self._records.rejections)
         return tuple(limit for limit in limits if limit is not None)
 
-    def _loss_limit(self, belief: Belief) -> LossLimit | None:
+    def _loss_limit(self, belief: Belief, at: Array = NOWHERE) -> LossLimit | None:
         """The loss budget, given a belief whose posterior has all results; None without one."""
         if self.safety.loss_budget is None:
             return None
         assert belief.posterior is not None
         assert belief.fitted is not None
-        points, weights = self._records.total_loss()
+        points, weights = self._records.total_loss(at)
         confidence = self.safety.confidence
         known, columns = len(belief.posterior.points), self.space.dim
         posterior = belief.posterior
@@ -1108,7 +1300,7 @@ class Optimizer(WithLock):
             risk_left=1.0 - confidence - self._records.risk,
             confidence=confidence,
             share=self.defaults.loss.share,
-            own=bool(waiting) or posterior is not belief.posterior,
+            own=bool(waiting) or posterior is not belief.posterior or bool(len(at)),
         )
 
     def _blind_choice(self, guards: Guards, points: list[Array]) -> tuple[Array, str | None]:
@@ -1122,21 +1314,21 @@ class Optimizer(WithLock):
             caution = unchecked if caution is None else f"{caution}; {unchecked}"
         return x, caution
 
-    def _refuge(self, guards: Guards) -> Array | None:
+    def _refuge(self, guards: Guards, at: Array) -> Array | None:
         """The baseline, as the point to try if no other is allowed, unless it breaks a guardrail.
 
         As long as a metric was never told, nothing is known to be better.
         """
-        baseline = self._records.baseline
+        baseline = self._reference(at)
         if baseline is None or (guards.is_broken(baseline.x) and not guards.unknown):
             return None
         return baseline.x
 
-    def _current_guards(self) -> Guards:
+    def _current_guards(self, at: Array | None = None) -> Guards:
         """What is known of the metrics, with all results and the baseline of today."""
         guards = self._guards.current()
         self._guards = self._guards.with_posteriors_of(guards)
-        return guards.relative_to(self._records.baseline)
+        return guards.relative_to(self._reference(self._last_place() if at is None else at))
 
     @property
     def _picks_start(self) -> bool:
@@ -1174,39 +1366,57 @@ class Optimizer(WithLock):
         belief: Belief | None = None,
         rng: np.random.Generator | None = None,
         guards: Guards | None = None,
+        at: Array | None = None,
     ) -> Situation:
+        """What a decision depends on, in a context; None for the one that was seen last."""
+        at = self._last_place() if at is None else at
         current = (belief or self._belief).current()
         if belief is None and current.source is self._belief.source:
             self._belief = current  # so that its posterior is not updated again
-        guards = self._current_guards() if guards is None else guards
+        guards = self._current_guards(at) if guards is None else guards
         waiting, proposed = self._records.waiting, self._records.proposed
-        safety, refuge, base = self.safety, self._refuge(guards), self._records.baseline
+        safety, refuge, base = self.safety, self._refuge(guards, at), self._reference(at)
         running = self._running if safety.change_cost else None
         if running is not None and not self._records.is_here(running):
             running = None  # the space has changed: every trial is a change of the setting
         return Situation(
             policy=self.policy,
-            space=self.space,
+            space=self._whole,
             belief=current,
-            waiting=tuple(record.x for record in (*waiting.values(), *proposed.values())),
-            horizon=self._records.horizon._replace(keep=current.keep),
+            waiting=tuple(record.whole for record in (*waiting.values(), *proposed.values())),
+            horizon=self._horizon(current, at),
             sign=self._sign,
             rng=rng or np.random.default_rng([self.seed, len(self._records.trials)]),
             defaults=self.defaults,
             constraints=(
-                *constraints_of(self.space, self._records.given_within),
-                *self._limits(current),
+                *constraints_of(self._whole, partial(self._records.given_within, at=at)),
+                *self._limits(current, at),
                 *guards.constraints,
             ),
             refuge=refuge,
             guards=guards,
-            fixed=self.space.frozen,
+            fixed={**self.space.frozen, **self._columns_at(at)},
+            context=self._columns_at(at),
             known=self._known,
-            reach=self._reach,
+            reach=self._reach(at),
             running=running,
             change_cost=safety.change_cost,
             sparse_from=base.x if base is not None and safety.sparse_changes else None,
         )
+
+    def _horizon(self, belief: Belief, at: Array) -> Horizon:
+        """How many evaluations benefit from what is learnt in a context.
+
+        Those to come are taken to have contexts like those that were seen.
+        """
+        horizon = self._records.horizon._replace(keep=belief.keep)
+        if not len(at):
+            return horizon
+        assert belief.posterior is not None
+        here = joined(np.full(self.space.dim, 0.5), at)
+        places = np.array([*self._records.seen()[-_SEEN:], at])
+        others = np.hstack([np.full((len(places), self.space.dim), 0.5), places])
+        return horizon._replace(share=likeness(belief.posterior, here, others))
 
     def __repr__(self) -> str:
         return (
@@ -1220,8 +1430,24 @@ class Optimizer(WithLock):
     def __iter__(self) -> Iterator[Trial]:
         """Ask for trials until the budget is spent, or for ever without one; see `AskTell`."""
         check_automatic(self.safety.mode)
+        check_no_contexts(self._contexts is not None)
         while self.remaining:
             yield self.ask()
+
+
+def _in_each(settings: Array, places: Array) -> Array:
+    """Each setting in each context, the contexts of the first setting first."""
+    rows = np.repeat(settings, len(places), axis=0)
+    return np.hstack([rows, np.tile(places, (len(settings), 1))])
+
+
+def _gain(gain: float, sd: float) -> dict[str, float]:
+    """A gain over the baseline, with its interval and the probability that it is one."""
+    from scipy.special import ndtr
+
+    better = float(ndtr(gain / sd)) if sd > 0.0 else float(gain > 0.0)
+    low, high = gain - 1.96 * sd, gain + 1.96 * sd
+    return {"gain": gain, "gain_low": low, "gain_high": high, "prob_better": better}
 
 
 def _with_fit(apply: Callable[[Any], T], fit: dict[str, Any]) -> T:
@@ -1240,6 +1466,15 @@ def check_automatic(mode: str) -> None:
         raise ConfigError(
             f"mode {mode!r}: a loop would try what nobody has approved; ask for trials, let"
             " somebody approve them, and work on `pending`"
+        )
+
+
+def check_no_contexts(has_contexts: bool) -> None:
+    """Raise ConfigError if a loop over trials would not know their contexts."""
+    if has_contexts:
+        raise ConfigError(
+            "contexts: a loop does not know the context of the next trial: ask(context=...) for"
+            " each trial"
         )
 
 

@@ -50,6 +50,7 @@ from regretless.results import Decision, Row, Trial, checked_decision, number_of
 from regretless.safety import CONTROL, OBJECTIVE, RESERVED, Mode
 from regretless.space import (
     Added,
+    Contexts,
     Limit,
     Parameter,
     Scalar,
@@ -61,6 +62,8 @@ from regretless.space import (
 )
 
 Outcomes = Mapping[str, Outcome]
+Circumstances = Mapping[str, Scalar]  # a value for each context
+NOWHERE = np.empty(0)  # the coordinates of a context if the run has none
 
 
 class Correction(NamedTuple):
@@ -84,15 +87,30 @@ class Record:
     key: str | None = None  # of the call that told the outcomes
     note: str | None = None  # what was said about it last
     corrections: tuple[Correction, ...] = ()  # the results that were retracted
+    asked_in: dict[str, Scalar] | None = None  # the context that was asked for
+    context: dict[str, Scalar] | None = None  # the context, as it turned out
+    at: Array = field(default_factory=lambda: NOWHERE)  # its coordinates
 
     def again(self) -> Trial:
         """A copy of the trial with its original parameters, even if the caller changed them."""
-        proposed = self.status == "proposed"
-        return replace(self.trial, params=own(self.params), proposed=proposed)
+        proposed, context = self.status == "proposed", self.asked_in
+        return replace(
+            self.trial,
+            params=own(self.params),
+            proposed=proposed,
+            context=None if context is None else dict(context),
+        )
+
+    @property
+    def whole(self) -> Array:
+        """The point and the context that it was tried in."""
+        return joined(self.x, self.at)
 
     def row(self) -> Row:
         number, why, params = self.trial.number, self.trial.decision, own(self.params)
         row = _row(number, self.status, params, self.outcomes, why, self.time)
+        if self.context is not None:
+            row = replace(row, context=dict(self.context))
         return row if self.note is None else replace(row, note=self.note)
 
 
@@ -114,6 +132,7 @@ class Records:
         check_columns: raises if the model can't work with these columns.
         baseline: the setting that runs today, if it is known.
         mode: whether trials are approved by a person.
+        contexts: what the environment decides; None if nothing is known of it.
     """
 
     def __init__(
@@ -124,8 +143,10 @@ class Records:
         check_columns: Callable[[tuple[Parameter, ...]], object],
         baseline: Mapping[str, Scalar] | None = None,
         mode: Mode = "automatic",
+        contexts: Contexts | None = None,
     ) -> None:
         self.space = space
+        self.contexts = contexts
         self.check_columns = check_columns
         self.given = given
         self.policy = policy
@@ -141,6 +162,7 @@ class Records:
         self.known: dict[bytes, dict[str, Scalar]] = {}
         self.prior: list[Row] = []  # prior data, in order
         self.prior_x: list[Array] = []  # the same points, encoded
+        self.prior_at: list[Array] = []  # their contexts, encoded
         self.added: dict[str, Scalar] = {}  # the value that each added parameter had before
         self.tried: set[bytes] = set()  # all points that were asked for or observed, encoded
         self.risk = 0.0  # the sum of what the decisions were charged, see engine/loss.py
@@ -155,6 +177,7 @@ class Records:
         twin.trials, twin.waiting = self.trials.copy(), self.waiting.copy()
         twin.known, twin.prior = self.known.copy(), self.prior.copy()
         twin.prior_x, twin.added = self.prior_x.copy(), self.added.copy()
+        twin.prior_at = self.prior_at.copy()
         twin.tried, twin.baselines = self.tried.copy(), self.baselines.copy()
         twin.proposed, twin.rejected = self.proposed.copy(), self.rejected.copy()
         return twin
@@ -167,28 +190,63 @@ class Records:
         outcomes: Outcomes,
         time: datetime | None = None,
         key: str | None = None,
+        context: Circumstances | None = None,
     ) -> Told | None:
         """The event of a tell; None if the same result was told before, at any time."""
         record, told = self.find(trial), _checked_outcomes(outcomes, ConfigError)
         moment = checked_time(time)
         _check_approved(record)
+        if self.contexts is not None and CONTROL in told:
+            raise ConfigError("control: a run with contexts has no controls")
+        turned_out = None if context is None else self.checked_context(context)
+        if turned_out == record.asked_in:
+            turned_out = None
         before = {each.told_key: each.outcomes for each in record.corrections}
         if key is not None and before.get(key) == told:
             return None  # a repeated call, whose result was retracted since
         if not record.outcomes:
-            return Told(record.trial.number, told, moment, key)
-        if record.outcomes == told:
+            return Told(record.trial.number, told, moment, key, turned_out)
+        same = context is None or (turned_out or record.asked_in) == record.context
+        if record.outcomes == told and same:
             return None
+        if record.outcomes == told:
+            raise TrialError(
+                f"trial {record.trial.number} was told in the context {shown(record.context)}, now"
+                f" in {shown(context)}: if the first is wrong, retract it first"
+            )
         raise TrialError(
             f"trial {record.trial.number} was told {_sentence(record.outcomes)}, now"
             f" {_sentence(told)}: a result can't be changed; if it is wrong, retract it first"
         )
 
     def observing(
-        self, params: Mapping[str, Scalar], outcomes: Outcomes, time: datetime | None = None
+        self,
+        params: Mapping[str, Scalar],
+        outcomes: Outcomes,
+        time: datetime | None = None,
+        context: Circumstances | None = None,
     ) -> Observed:
         told, moment = _checked_outcomes(outcomes, ConfigError), checked_time(time)
-        return Observed(self.space.validate(params), told, moment)
+        return Observed(self.space.validate(params), told, moment, self.checked_context(context))
+
+    def checked_context(self, context: Circumstances | None) -> dict[str, Scalar] | None:
+        """The context as plain values; None if the run has no contexts.
+
+        Raises:
+            ConfigError: a context is given, and the run has none.
+            SpaceError: a value is missing or of a wrong type, or a name is unknown.
+        """
+        if self.contexts is not None:
+            return self.contexts.validate(context)
+        if context is not None:
+            raise ConfigError(f"context: the run has no contexts, got {shown(context)}")
+        return None
+
+    def place(self, context: Circumstances | None) -> Array:
+        """The coordinates of a valid context; empty if the run has none."""
+        if self.contexts is None or context is None:
+            return NOWHERE
+        return self.contexts.encode(context)
 
     def asking(
         self,
@@ -197,17 +255,24 @@ class Records:
         fit: dict[str, object] | None = None,
         proposed: bool = False,
         metric_fits: Mapping[str, dict[str, object]] | None = None,
+        context: dict[str, Scalar] | None = None,
     ) -> Asked:
         """The event of the next trial, at a point that is in the space."""
         plain = Decision(**decision.to_json())  # converts the numbers of numpy to plain ones
-        return Asked(len(self.trials), own(params), plain, fit, proposed, dict(metric_fits or {}))
+        fits = dict(metric_fits or {})
+        return Asked(len(self.trials), own(params), plain, fit, proposed, fits, context)
 
-    def adopting(self, params: Mapping[str, Scalar], decision: Decision | None = None) -> Asked:
+    def adopting(
+        self,
+        params: Mapping[str, Scalar],
+        decision: Decision | None = None,
+        context: Circumstances | None = None,
+    ) -> Asked:
         """The event of the next trial, at a point that somebody else chose."""
         endless = self.horizon.is_endless or None
         given = Decision("given", self.policy, self.remaining, len(self.waiting), endless=endless)
         why = checked_decision(given if decision is None else decision)
-        return self.asking(self.space.validate(params), why)
+        return self.asking(self.space.validate(params), why, context=self.checked_context(context))
 
     def abandoning(self, trial: Trial | int) -> Abandoned | None:
         """The event of an abandon; None if the trial was abandoned before."""
@@ -296,7 +361,7 @@ class Records:
     ) -> Changed:
         """The event of a change of the space."""
         space, values = changed(self.space, add, freeze, widen, drop)
-        self.check_columns(space.columns)
+        self.check_columns(self.beside(space).columns)
         self._check_baseline(space, values)
         return Changed(space.to_json()["parameters"], values)
 
@@ -308,11 +373,16 @@ class Records:
                 f"event 'asked': need number {len(self.trials)}, got {shown(event.number)}"
             )
         reason, params = event.decision.reason, self.space.validate(event.params)
+        context = self._stored_context("asked", event.context)
+        mine = None if context is None else dict(context)
         record = Record(
-            Trial(event.number, own(params), event.decision, event.proposed),
+            Trial(event.number, own(params), event.decision, event.proposed, mine),
             params,
             self.space.encode(params),
             "proposed" if event.proposed else "pending",
+            asked_in=context,
+            context=context,
+            at=self.place(context),
         )
         self.trials.append(record)
         (self.proposed if event.proposed else self.waiting)[event.number] = record
@@ -329,19 +399,34 @@ class Records:
             raise StorageError(f"event 'told': trial {event.number} was told before")
         _expect("told", record, "pending", "abandoned")
         closed = replace(record, status="told", outcomes=told, time=event.time, key=event.key)
+        if event.context is not None:
+            context = self._stored_context("told", event.context)
+            closed = replace(closed, context=context, at=self.place(context))
         self._close(closed)
-        return record, told
+        return closed, told
 
     def fold_observed(self, event: Observed) -> tuple[Array, Outcomes]:
-        """Apply the event; returns the encoded point and its outcomes."""
+        """Apply the event; returns the encoded point, with its context, and its outcomes."""
         told = _checked_outcomes(event.outcomes, StorageError)
         params = self.space.validate(event.params)
         x = self.space.encode(params)
+        context = self._stored_context("observed", event.context)
         self.known.setdefault(x.tobytes(), params)
         self.tried.add(x.tobytes())
-        self.prior.append(_row(None, "observed", params, told, None, event.time))
+        row = _row(None, "observed", params, told, None, event.time)
+        self.prior.append(row if context is None else replace(row, context=context))
         self.prior_x.append(x)
-        return x, told
+        self.prior_at.append(self.place(context))
+        return joined(x, self.prior_at[-1]), told
+
+    def _stored_context(
+        self, kind: str, context: dict[str, Scalar] | None
+    ) -> dict[str, Scalar] | None:
+        """The context of an event, after a check."""
+        try:
+            return self.checked_context(context)
+        except RegretlessError as error:
+            raise StorageError(f"event {kind!r}: {error}") from None
 
     def fold_abandoned(self, event: Abandoned) -> None:
         record = self.find(event.number)
@@ -386,6 +471,8 @@ class Records:
                 key=None,
                 note=_retraction(_sentence(_foremost(record.outcomes)), event.why),
                 corrections=(*record.corrections, correction),
+                context=record.asked_in,
+                at=self.place(record.asked_in),
             )
         )
 
@@ -398,7 +485,7 @@ class Records:
             told = {OBJECTIVE: Outcome(prior.value, prior.sem, prior.count or 1.0)}
         note = _retraction(_sentence(told), event.why)
         gone = _row(None, "retracted", prior.params, {}, None, None)
-        self.prior[event.index] = replace(gone, note=note)
+        self.prior[event.index] = replace(gone, note=note, context=prior.context)
         self.known = {}
         for x, params in self._given():
             if self.is_here(x):
@@ -487,12 +574,34 @@ class Records:
         except SpaceError as error:
             raise SpaceError(f"change_space: the baseline: {error}: {first}") from None
 
-    def given_within(self, limit: Limit) -> set[bytes]:
-        """The points that somebody gave and that keep a limit, perhaps on its edge; encoded."""
+    def given_within(self, limit: Limit, at: Array = NOWHERE) -> set[bytes]:
+        """The points that somebody gave and that keep a limit, perhaps on its edge; encoded.
+
+        `at` has the coordinates of the context.
+        """
         every = {**self.known, **{each.x.tobytes(): each.params for each in self.baselines}}
+        if len(at):
+            wide = {joined(np.frombuffer(x), at).tobytes(): p for x, p in every.items()}
+            return {x for x, params in wide.items() if limit.allows(params, np.frombuffer(x))}
         return {x for x, params in every.items() if limit.allows(params, np.frombuffer(x))}
 
     # -- what is known -----------------------------------------------------------------------------
+
+    def beside(self, space: Space) -> Space:
+        """The space with the columns of the contexts, if there are any."""
+        return space if self.contexts is None else self.contexts.beside(space)
+
+    def seen(self) -> Array:
+        """The coordinates of all contexts that were seen, those of prior data first."""
+        return np.array([*self.prior_at, *(record.at for record in self.trials)])
+
+    @property
+    def last_context(self) -> dict[str, Scalar] | None:
+        """The context that was seen last; None if the run has none, or none was seen yet."""
+        if self.contexts is None or not (self.trials or self.prior):
+            return None
+        found = self.trials[-1].context if self.trials else self.prior[-1].context
+        return None if found is None else dict(found)
 
     @property
     def horizon(self) -> Horizon:
@@ -543,22 +652,23 @@ class Records:
             out += [each] * (end - len(out))
         return out
 
-    def total_loss(self) -> tuple[Array, Array]:
+    def total_loss(self, at: Array = NOWHERE) -> tuple[Array, Array]:
         """The total loss against the baseline, as points and weights: the sum of w_i f(x_i).
 
-        The first point is the baseline of today.  All trials count, also those without a result,
-        except for those that were rejected.
+        The first point is the baseline of today, in the context with the coordinates `at`.  All
+        trials count, also those without a result, except for those that were rejected.  Each is
+        compared to the baseline in its own context.
         """
         assert self.baseline is not None
-        weights = {self.baseline.x.tobytes(): 0.0}
+        weights = {joined(self.baseline.x, at).tobytes(): 0.0}
         for record, reference in zip(self.trials, self.references(), strict=True):
             if record.status in ("rejected", "reconsidered"):  # it never ran
                 continue
             for x, weight in ((reference.x, 1.0), (record.x, -1.0)):
-                key = x.tobytes()
+                key = joined(x, record.at).tobytes()
                 weights[key] = weights.get(key, 0.0) + weight
         used = {key: w for i, (key, w) in enumerate(weights.items()) if w or not i}
-        points = np.frombuffer(b"".join(used), dtype=float).reshape(len(used), self.space.dim)
+        points = np.frombuffer(b"".join(used), dtype=float).reshape(len(used), -1)
         return points, np.array(list(used.values()))
 
     def find(self, trial: Trial | int) -> Record:
@@ -670,6 +780,11 @@ class Records:
             return self.given._replace(budget=None, ahead=ahead)
         least = max(1, self.used)
         return self.given._replace(budget=whole("budget", event.budget, least, MAX_WHOLE))
+
+
+def joined(x: Array, at: Array) -> Array:
+    """The point x in the context with the coordinates `at`."""
+    return np.append(x, at) if len(at) else x
 
 
 def _present(space: Space, x: Array, known: Mapping[str, Scalar]) -> dict[str, Scalar]:

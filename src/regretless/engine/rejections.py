@@ -31,9 +31,11 @@ class Rejections(Constraint):
     With the mean square q of the differences, in units of REACH^2, the slack is 1 - exp(1 - q) for
     the nearest point: smooth, 0 at the edge, and at most 1.
 
+    A setting that was rejected in one context is rejected in all.
+
     Args:
         space: the search space.
-        points: the rejected points, of shape (k, d).
+        points: the rejected points, of shape (k, d), without the columns of contexts.
     """
 
     space: Space
@@ -51,8 +53,10 @@ class Rejections(Constraint):
         q = self._mean_square(at.x)
         nearest = q.argmin(axis=1)
         least = q[np.arange(len(q)), nearest]
-        apart = (at.x - self.points[nearest]) * self._weights
-        return 0.0, 0.0, 2.0 * np.exp(1.0 - least)[:, None] * apart
+        apart = (at.x[:, : self.space.dim] - self.points[nearest]) * self._weights
+        slope = 2.0 * np.exp(1.0 - least)[:, None] * apart
+        beside = at.x.shape[1] - self.space.dim  # the columns of contexts
+        return 0.0, 0.0, np.pad(slope, ((0, 0), (0, beside))) if beside else slope
 
     def _slack(self, x: Array) -> Array:
         return np.asarray(1.0 - np.exp(1.0 - self._mean_square(x).min(axis=1)))
@@ -62,6 +66,7 @@ class Rejections(Constraint):
 
         Where no parameter has an order, it is 0 or infinite.
         """
+        x = x[:, : self.space.dim]
         apart = x[:, None, :] - self.points[None, :, :]
         q = np.asarray(apart**2 @ self._weights)
         q[(apart[:, :, ~self._ordered] != 0.0).any(axis=2)] = np.inf

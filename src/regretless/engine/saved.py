@@ -14,7 +14,7 @@ from regretless.horizon import Horizon
 from regretless.model import Model
 from regretless.policies import Policy, make_policy
 from regretless.safety import SETTINGS as SAFETY
-from regretless.space import Space
+from regretless.space import Contexts, Space
 
 VERSION = 2
 _AS_THEY_ARE = (
@@ -69,6 +69,8 @@ def arguments(
     created = read("created", settings.get("version", 0), settings)
     assert isinstance(created, Created)
     known = {name: value for name, value in created.settings.items() if name in _AS_THEY_ARE}
+    if "contexts" in created.settings:
+        known["contexts"] = Contexts.from_json(created.settings["contexts"]).parameters
     horizon = Horizon.from_json(created.settings)
     return known | {
         "budget": horizon.budget,

@@ -19,7 +19,7 @@ from regretless.engine.guards import Guards
 from regretless.engine.known import Known, is_contradicted
 from regretless.horizon import Horizon
 from regretless.improvement import h
-from regretless.model import Belief, Fitted, Posterior
+from regretless.model import Belief, Fitted, Posterior, at_context
 from regretless.policies import (
     FEASIBLE,
     Candidates,
@@ -47,9 +47,10 @@ from regretless.search import (
     fewest_changes,
     maximise,
     same_point,
+    same_setting,
     structured,
 )
-from regretless.space import Space, has_structure
+from regretless.space import Parameter, Space, has_structure
 
 STEP_LIMIT = "step limit"  # what a decision calls `max_step`
 FREE_START = "the start may break guardrails"  # what a decision says of a point with `free_start`
@@ -85,6 +86,7 @@ class Situation:
     refuge: Array | None = None  # the point to try if no visited point is allowed: the baseline
     guards: Guards = field(default_factory=Guards)  # what is known of metrics with guardrails
     fixed: Mapping[int, float] = field(default_factory=dict)  # columns with given values
+    context: Mapping[int, float] = field(default_factory=dict)  # those of them that are contexts
     known: Known | None = None  # the optimum or a bound, if the user knows it
     reach: Box | None = None  # where a trial may be, if steps are limited
     running: Array | None = None  # the setting that runs
@@ -213,6 +215,8 @@ class Situation:
         moved to the values.
         """
         posterior, points = self.posterior, self.posterior.points
+        if self.context:
+            return self._visited_here
         if not (self.space.where or self._slice):
             return points, posterior.at_data
         rows = np.arange(len(points)) if self._slice is None else self._slice.rows(points)
@@ -225,17 +229,35 @@ class Situation:
         return moved, posterior.predict(moved)
 
     @property
+    def _visited_here(self) -> tuple[Array, tuple[Array, Array]]:
+        """The settings that were visited in any context, in this one; with their means and sds."""
+        assert self._slice is not None
+        points = np.unique(self._slice.moved(self.posterior.points), axis=0)
+        if self._space_limits:
+            kept = _permits(self._space_limits, self.posterior, points)
+            points = points[kept] if kept.any() else points
+        return points, self.posterior.predict(points)
+
+    @property
     def _space_limits(self) -> tuple[Constraint, ...]:
         """The limits of the space."""
         return tuple(each for each in self.constraints if isinstance(each, WithinLimit))
 
     @cached_property
     def _expected(self) -> Posterior:
-        """The posterior, in which each pending point counts as observed."""
+        """The posterior, in which each pending point counts as observed.
+
+        In a context, its sds are those of what settings differ by.
+        """
         posterior = self.posterior
         for x in self.waiting:
             posterior = self._with_pending(posterior, x)
-        return posterior
+        return at_context(posterior, self.context) if self.context else posterior
+
+    @cached_property
+    def _settings(self) -> tuple[Parameter, ...]:
+        """The columns without those of the context."""
+        return tuple(p for j, p in enumerate(self.space.columns) if j not in self.context)
 
     def _with_pending(self, posterior: Posterior, x: Array) -> Posterior:
         """The posterior, in which x counts as observed."""
@@ -288,7 +310,7 @@ class Situation:
             draw=lambda: draw(domain, rng, permits),
             highest=highest,
             promised=self._promised(posterior) if self.waiting else -np.inf,
-            choices=self.space.has_choices,
+            choices=any(parameter.is_choice for parameter in self._settings),
             structure=has_structure(self.space),
             ordered=tuple(self.space.ordered.tolist()),
             defaults=self.defaults,
@@ -299,6 +321,7 @@ class Situation:
             ceiling=self._ceiling,
             change=self._change,
             noise=self.fitted.noise,
+            in_context=bool(self.context),
         )
 
     @property
@@ -316,8 +339,15 @@ class Situation:
         covariance by which `after` is smaller than the posterior now.
         """
         before = self.posterior
-        best = int(np.argmax(before.at_data[0]))
-        x = np.unique(np.vstack([before.points[best], *self.waiting]), axis=0)
+        if self._slice is not None and self.context:
+            before = at_context(before, self.context)
+            x = self._slice.moved(np.vstack([before.points, *self.waiting]))
+            known = len(before.points)
+            best = int(np.argmax(before.predict(x[:known])[0]))
+            x = np.unique(np.vstack([x[best], x[known:]]), axis=0)
+        else:
+            best = int(np.argmax(before.at_data[0]))
+            x = np.unique(np.vstack([before.points[best], *self.waiting]), axis=0)
         moves = before.omega2 * (before.covariance(x) - after.covariance(x))
         variance, axes = np.linalg.eigh(0.5 * (moves + moves.T))
         draws = np.random.default_rng(0).standard_normal((self.defaults.pending_draws, len(x)))
@@ -412,10 +442,12 @@ class Situation:
             return choice
         posterior, caution = self.inputs.posterior, None
         if (objection := self.objection(x)) is not None:
-            rows = reach.rows(posterior.points[: self.inputs.rows])
-            allowed = [row for row in rows if self.objection(posterior.points[row]) is None]
+            points = self.inputs.given if self.context else posterior.points
+            rows = reach.rows(points[: self.inputs.rows])
+            allowed = [row for row in rows if self.objection(points[row]) is None]
             if allowed:
-                x = posterior.points[max(allowed, key=lambda row: posterior.at_data[0][row])]
+                mu = self.inputs.means[0] if self.context else posterior.at_data[0]
+                x = points[max(allowed, key=lambda row: mu[row])]
             elif self.refuge is not None:
                 x = self.refuge
             if (objection := self.objection(x)) is not None:
@@ -458,6 +490,19 @@ class Situation:
             )
             if row is not None and not self._changes_more(sampled[row], found.x):
                 return _Choice(sampled[row], row, True, held_back)
+            if self.context:
+                setting = same_setting(
+                    score,
+                    inputs.posterior,
+                    inputs.given,
+                    inputs.means,
+                    found.x,
+                    inputs.horizon.steps,
+                    rules,
+                    equal,
+                )
+                if setting is not None and not self._changes_more(setting, found.x):
+                    return _Choice(setting, None, True, held_back)
         return _Choice(found.x, found.row, held_back=held_back)
 
     def _good_enough(self, score: Score, begin: Candidates, found: Found) -> int | None:
@@ -519,14 +564,15 @@ class Situation:
         seen = self.landscape(x[None, :])
         z, posterior = float(seen.z[0]), self.inputs.posterior
         horizon = self.policy.horizon(self.inputs)
-        reason = "resample" if row is not None else "exploit" if z >= 0 else "explore"
+        known = row is not None or (self.context and self._is_known_setting(x))
+        reason = "resample" if known else "exploit" if z >= 0 else "explore"
         if choice.held_back is not None and self.refuge is not None and (x == self.refuge).all():
             reason = "baseline"
         return replace(
             plain,
             reason="exhausted" if self.horizon.is_spent else reason,
             mean=float(seen.mean[0]),
-            sd=float(seen.sd[0]),
+            sd=float(self.predict(x[None, :])[1][0]) if self.context else float(seen.sd[0]),
             incumbent=seen.incumbent,
             expected_improvement=float(seen.expected_improvement[0]),
             expected_loss=float(seen.evaluation_cost[0]) * horizon,
@@ -536,7 +582,7 @@ class Situation:
             optimum_gap=self._gap,
             contradicted=self.contradicted or None,
             z=z,
-            tried=self.belief.times_told(x),
+            tried=self.belief.times_told(x[: len(self._settings)]),
             merged=choice.merged,
             held_back=choice.held_back,
             caution=choice.caution,
@@ -545,6 +591,10 @@ class Situation:
             jitter=posterior.jitter,
             **self._numbers(x),
         )
+
+    def _is_known_setting(self, x: Array) -> bool:
+        """Whether the setting was tried before, in any context."""
+        return bool((self.inputs.given == x).all(axis=1).any())
 
     @property
     def recommended(self) -> tuple[int, bool]:
@@ -574,7 +624,8 @@ class Situation:
         """How far the best visited point is below what the user knows, by its mean."""
         if self.known is None:
             return None
-        best = float(self.user(self.posterior.at_data[0].max()))
+        known = self.visited[1] if self.context else self.posterior.at_data
+        best = float(self.user(known[0].max()))
         return self.sign * (self.known.value - best)
 
     def most_promising(self, x: Array) -> int:

@@ -12,6 +12,8 @@ from regretless.kernels.conditional import (
     activity,
     most_at_once,
 )
+from regretless.kernels.contextual import Contextual
+from regretless.kernels.periodic import Periodic
 from regretless.kernels.radial import NAMED, SE, Matern, Radial, Rippled
 from regretless.kernels.views import Views
 
@@ -20,11 +22,13 @@ __all__ = [
     "SE",
     "Arcs",
     "CentredHamming",
+    "Contextual",
     "Features",
     "Hamming",
     "Kernel",
     "Lifted",
     "Matern",
+    "Periodic",
     "Prior",
     "Product",
     "Pullback",

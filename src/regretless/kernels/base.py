@@ -63,6 +63,11 @@ class Kernel(ABC):
         """The kernel without an unknown constant; itself, unless it is `Lifted`."""
         return self
 
+    @property
+    def contrast(self) -> Kernel:
+        """The kernel without what all settings share in a context; itself, if there is nothing."""
+        return self
+
     def __init_subclass__(cls, *, json: str | None = None) -> None:
         super().__init_subclass__()
         cls.json_name = json

@@ -199,6 +199,10 @@ class Lifted(Kernel, json="Lifted"):
         return self.base
 
     @property
+    def contrast(self) -> Kernel:
+        return replace(self, base=self.base.contrast)
+
+    @property
     def theta(self) -> Array:
         return self.base.theta
 

@@ -1,6 +1,7 @@
 """The surrogate model: collected data, a Gaussian process, and the fit of its hyper-parameters."""
 
 from regretless.model.belief import Belief, Fitted, History
+from regretless.model.contexts import at_context, likeness
 from regretless.model.data import Data
 from regretless.model.drift import Drift, Fading
 from regretless.model.factor import Factor, NotPositiveDefinite
@@ -37,7 +38,9 @@ __all__ = [
     "SamplePath",
     "Scaling",
     "Shared",
+    "at_context",
     "checked_model",
+    "likeness",
     "moments_at",
     "priors_of",
 ]

@@ -173,8 +173,11 @@ class Belief:
         return belief
 
     def times_told(self, x: Array) -> int:
-        """The number of observations at x; controls count as such at their baseline."""
-        times = int(self.data.count[(self.data.x == x).all(axis=1)].sum())
+        """The number of observations at x; controls count as such at their baseline.
+
+        If x has only the first columns, those of a setting, the others may have any value.
+        """
+        times = int(self.data.count[(self.data.x[:, : len(x)] == x).all(axis=1)].sum())
         if self.controls:
             here = tuple(x.tolist())
             times += sum(t.control is not None and t.control.of == here for t in self.told)
@@ -182,6 +185,8 @@ class Belief:
 
     def sample_mean(self, x: Array) -> float:
         """The mean of the observations at x, each weighted by the inverse of its noise variance.
+
+        If x has only the first columns, those of a setting, the others may have any value.
 
         The noise variance is the told standard error squared, or the fitted one.  Where results
         have controls, it is the mean without the effects of their periods.
@@ -192,7 +197,7 @@ class Belief:
         if self.fitted.periods is not None:
             data = self._corrected_data(self.fitted.periods, len(self.told))
         noise = (self.posterior.noise_sd * self.fitted.scaling.scale) ** 2
-        here = (data.x == x).all(axis=1)
+        here = (data.x[:, : len(x)] == x).all(axis=1)
         known, weights = data.known[here], data.weight[here]
         weights[~known] /= noise
         return float(np.average(data.y[here], weights=weights / weights.max()))

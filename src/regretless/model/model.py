@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import sqrt
 from typing import Any, Literal, cast, get_args
 
@@ -23,6 +23,7 @@ from regretless.kernels import (
     NAMED,
     Arcs,
     CentredHamming,
+    Contextual,
     Hamming,
     Kernel,
     Lifted,
@@ -200,14 +201,33 @@ class Model:
         return cls(**given)
 
     def _kernel_for(self, columns: Sequence[Parameter], rules: FitRules) -> Kernel:
-        """The named kernel over the ordered columns, times each kind's `kernel_part`."""
+        """The kernel over all columns; with contexts it is `Contextual`."""
         if isinstance(self.kernel, Kernel):
             return self.kernel
-        when = rules_of(columns)
+        each = dict(enumerate(columns))
+        contexts = {j: p for j, p in each.items() if p.is_context}
+        settings = {j: p for j, p in each.items() if not p.is_context}
+        kernel = self._named_kernel(settings, rules_of(columns), bool(contexts), rules)
+        if not contexts:
+            return kernel
+        around = replace(self, kernel="matern52")._named_kernel(contexts, (), True, rules)
+        return Contextual(kernel, around, around)
+
+    def _named_kernel(
+        self,
+        columns: Mapping[int, Parameter],
+        when: tuple[Rule, ...],
+        beside: bool,
+        rules: FitRules,
+    ) -> Kernel:
+        """The named kernel over the ordered columns, times each kind's `kernel_part`.
+
+        `beside` says whether there are other columns.
+        """
         switched = {column for column, *_ in when}
         kinds: dict[type[Parameter], dict[int, Parameter]] = {}
         factors: list[Kernel] = []
-        for column, parameter in enumerate(columns):
+        for column, parameter in columns.items():
             kinds.setdefault(type(parameter.plain), {})[column] = parameter.plain
         near: list[int] = []
         for kind, mine in kinds.items():
@@ -221,7 +241,8 @@ class Model:
             else:
                 factors += _switched_parts(kind, mine, when)
         if near:
-            factors.insert(0, self._near_kernel(tuple(sorted(near)), bool(factors), when, rules))
+            beside = beside or bool(factors)
+            factors.insert(0, self._near_kernel(tuple(sorted(near)), beside, when, rules))
         return factors[0] if len(factors) == 1 else Product(tuple(factors))
 
     def _near_kernel(

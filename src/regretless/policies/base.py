@@ -73,6 +73,7 @@ class PolicyInput:
         ceiling: a value that f can't exceed; None if none is known.
         change: the setting that runs, and what a change of it costs; None if it costs nothing.
         noise: where results scatter more; None if the noise is the same everywhere.
+        in_context: whether the decision is for one of several contexts.
 
     Example:
         >>> import numpy as np
@@ -118,6 +119,7 @@ class PolicyInput:
     ceiling: Ceiling | None = None
     change: Change | None = None
     noise: NoiseShape | None = None
+    in_context: bool = False
 
     @property
     def dim(self) -> int:
@@ -159,7 +161,7 @@ class PolicyInput:
             moved[:, column] = place
         return moved
 
-    @property
+    @cached_property
     def means(self) -> tuple[Array, Array]:
         """mu and sigma at the points of the posterior, with the fixed columns set."""
         return self.posterior.predict(self.given) if self.fixed else self.posterior.at_data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import pi, sqrt
 from typing import ClassVar
@@ -14,7 +14,7 @@ from regretless._internal.arrays import Array
 from regretless._internal.validate import check_flag, check_share
 from regretless.improvement import gate
 from regretless.policies.base import Policy, PolicyInput
-from regretless.policies.scores import PosteriorScore, Score
+from regretless.policies.scores import PosteriorScore, Score, upper_score
 
 _NO_VARIANCE = 1e-12  # relative variances below this count as zero
 _SCALES = (0.02, 10.0)  # length-scales are clipped to this range
@@ -35,6 +35,10 @@ class IDS(Policy):
     the information by the share of a look that concerns points inside the space: a look near a
     border tells about fewer of them.
 
+    In a run with contexts, it takes the point with the largest U instead, within the gate.  Much of
+    f(x) is new in each context, however often x was tried, so a ratio of regret and information
+    would stay with the first hill.  And contexts that vary make a run explore by themselves.
+
     r is the sd of the noise, but at least 0.3 omega.  With a smaller r, one observation would tell
     everything about its point, and the policy would move in small steps.
 
@@ -42,11 +46,12 @@ class IDS(Policy):
         payback: an improvement has to pay within 1 + payback (m - 1) of the m evaluations that
             remain, from 0 to 1.  EIC counts all m, as if nothing better were found later.  But most
             improvements are soon surpassed.  None for the default: 0.3, or 1 if some parameter has
-            choices without an order, because one choice tells little about the others.
+            choices without an order, because one choice tells little about the others; 0.1 in a run
+            with contexts.
         directed: whether only information on f at argmax U counts.  Otherwise the policy may go on
             to learn about the first hill that it found, which is cheap, until the gate excludes the
             other choices.  None for the default: True if some parameter has choices without an
-            order.
+            order, and the run has no contexts.
         merge: see `Policy`.
 
     Raises:
@@ -77,6 +82,8 @@ class IDS(Policy):
         usual = rules.payback_with_choices if inputs.choices else rules.payback
         if inputs.structure:
             usual = rules.payback_with_structure
+        if inputs.in_context:
+            usual = rules.payback_in_context
         return inputs.horizon.within(usual if self.payback is None else self.payback)
 
     def threshold(self, inputs: PolicyInput) -> float:
@@ -85,6 +92,8 @@ class IDS(Policy):
     def score(self, inputs: PolicyInput) -> Score:
         posterior, rules = inputs.posterior, inputs.defaults.ids
         b = -self.threshold(inputs)
+        if inputs.in_context and not self.directed:
+            return replace(upper_score(posterior, b), constraints=self.gates(inputs))
         below = (rules.caution_with_structure if inputs.structure else rules.caution) * b
         hoped_for, top = inputs.highest(b)
         if inputs.ceiling is not None:  # f can't be better than that

@@ -94,7 +94,7 @@ class Slice:
 
     def moved(self, points: Array) -> Array:
         """The points with the fixed columns set."""
-        return self._space.repaired(self.canonical(points))
+        return self._pinned(self._space.repaired(self.canonical(points)))
 
     def _pinned(self, points: Array) -> Array:
         for column, place in self._fixed.items():

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
 
 import regretless
-from regretless.results import Decision, Row, Trial
+from regretless.results import Best, Decision, Row, Trial
 from regretless.service import schema
 from regretless.service.open_studies import OpenStudies, OpenStudy
 from regretless.service.problems import Json
@@ -20,14 +20,16 @@ from regretless.service.schema import (
     After,
     AfterTrial,
     Archived,
+    InContext,
     Index,
     Key,
     Limit,
     Name,
     Number,
     ProblemOut,
+    context_from_json,
 )
-from regretless.space import Space, change_from_json
+from regretless.space import Contexts, Space, change_from_json
 from regretless.studies import Snapshot, Study, known_before, observe_nth
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -70,6 +72,9 @@ async def create_study(new: schema.NewStudy, studies: All, response: Response) -
     # A choice may be None, which `exclude_none` would leave out of the baseline.
     settings |= {} if new.baseline is None else {"baseline": new.baseline}
     settings["space"] = Space.from_json(new.space.model_dump(exclude_unset=True))
+    if new.contexts is not None:
+        listed = [each.model_dump(exclude_unset=True) for each in new.contexts]
+        settings["contexts"] = Contexts.from_json(listed).parameters
     if not await studies.create(new.name, settings):
         response.status_code = HTTPStatus.OK
     this = await studies.study(new.name)
@@ -94,7 +99,9 @@ async def ask(
     A request that is repeated with the same Idempotency-Key returns the same trials.
     """
     wish = wish or schema.Ask()
-    trials = await this.ask(wish.n or 1, key=key, within_budget=wish.within_budget)
+    trials = await this.ask(
+        wish.n or 1, key=key, within_budget=wish.within_budget, context=wish.context
+    )
     answers = [schema.TrialOut.of(trial) for trial in trials]
     return answers[0] if wish.n is None else answers
 
@@ -131,7 +138,8 @@ async def adopt(this: This, chosen: schema.Adoption, key: Key = None) -> schema.
 
     A request that is repeated with the same Idempotency-Key adds no further trial.
     """
-    return schema.TrialOut.of(await this.do(this.study.adopt, chosen.params, key=key))
+    made = await this.do(this.study.adopt, chosen.params, context=chosen.context, key=key)
+    return schema.TrialOut.of(made)
 
 
 @router.post(
@@ -255,9 +263,15 @@ async def change_space(this: This, change: schema.Change, key: Key = None) -> No
 
 
 @router.get("/{name}/best")
-async def best(this: This) -> schema.BestOut:
-    """The visited point with the best posterior mean, not the point of the luckiest result."""
-    return await this.read(_best)
+async def best(this: This, context: InContext = None) -> schema.BestOut:
+    """The visited point with the best posterior mean, not the point of the luckiest result.
+
+    In a study with contexts, it is the best one on average, or the best one in `context`.
+    """
+    if context is None:
+        return await this.read(_best)
+    found = await this.do(_best_in, this.study, context_from_json(context))
+    return schema.BestOut.of(found)
 
 
 @router.post("/{name}/forecast", status_code=HTTPStatus.ACCEPTED)
@@ -324,6 +338,14 @@ def _rows(
 
 def _best(view: Snapshot) -> schema.BestOut:
     return schema.BestOut.of(view.optimizer.best())
+
+
+def _best_in(study: Study, context: Mapping[str, Any]) -> Best:
+    """The best point in a context, computed on a copy: the study stays free for others."""
+    view = study.snapshot()
+    best = view.optimizer.best(context=context)
+    study.take_posterior_of(view)
+    return best
 
 
 def _page_data(view: Snapshot) -> tuple[str, bytes]:

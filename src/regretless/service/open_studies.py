@@ -91,14 +91,23 @@ class OpenStudy:
         async with self._doing:
             return await self._threads.run(self._threads.verbs, verb, *args, **kwargs)
 
-    async def ask(self, n: int, *, key: str | None, within_budget: bool) -> list[Trial]:
+    async def ask(
+        self,
+        n: int,
+        *,
+        key: str | None,
+        within_budget: bool,
+        context: Mapping[str, Scalar] | None = None,
+    ) -> list[Trial]:
         """`Study.ask`, after the asks of this study that came before."""
         self._threads.asking += 1
         try:
             async with self._asking:
                 return await self._threads.run(
                     self._threads.asks,
-                    lambda: self.study.ask(n, key=key, within_budget=within_budget),
+                    lambda: self.study.ask(
+                        n, key=key, within_budget=within_budget, context=context
+                    ),
                 )
         finally:
             self._threads.asking -= 1

@@ -18,16 +18,17 @@ from regretless._internal.arrays import Array
 from regretless._internal.blas import one_thread
 from regretless._internal.plain import json_number, json_numbers
 from regretless._internal.validate import MAX_SAFE
-from regretless.engine import Optimizer, Situation
+from regretless.engine import Optimizer, Situation, joined
 from regretless.ledger import Ledger
 from regretless.results import Best, Row, Trial
-from regretless.space import Parameter, Scalar
+from regretless.space import Cyclic, Parameter, Scalar
 from regretless.studies import Snapshot, counts, drift_json
 
 TABLE_ROWS = 500  # the page lists so many trials; the API has the earlier ones
 BLOCK = 32  # points whose correlations are computed at once
 SLICE_POINTS = 61  # points along a parameter
 SAMPLED_POINTS = 512  # points of the space, for the share of it that is worth exploring
+CONTEXT_VALUES, CONTEXT_CHOICES = 6, 12  # values of a context for which the best point is shown
 WITHIN_95 = 1.96  # a normal variable is within so many sds of its mean with 95 %
 
 _PLOTTED = ("expected_improvement", "evaluation_cost", "z", "gate")  # numbers of each decision
@@ -64,6 +65,7 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
         "known": _known(optimizer),
         "drift": drift_json(optimizer),
         "best": view and _best(view.best),
+        "contexts": view.contexts() if view else [],
         "noise_sd": view and view.noise_sd,
         "noise_differs": view and view.noise_differs,
         "periods": view and view.periods,
@@ -93,7 +95,8 @@ def _best(best: Best) -> dict[str, Any]:
     names_of_gain = ("gain", "gain_low", "gain_high", "prob_better")
     numbers = {name: json_number(getattr(best, name)) for name in (*names, *names_of_gain)}
     known = {"count": best.count, "allowed": best.allowed, "holds": best.holds}
-    return {"params": _exact(best.params), **known, **numbers}
+    context = {} if best.context is None else {"in": _exact(best.context)}
+    return {"params": _exact(best.params), **context, **known, **numbers}
 
 
 def _under_way(snapshot: Snapshot, trials: Sequence[Trial]) -> list[dict[str, Any]]:
@@ -105,6 +108,7 @@ def _under_way(snapshot: Snapshot, trials: Sequence[Trial]) -> list[dict[str, An
             "asked_at": snapshot.asked_at[trial.number].isoformat(),
             "sentence": str(trial.decision),
             "note": records[trial.number].note,
+            **({} if trial.context is None else {"context": _exact(trial.context)}),
         }
         for trial in trials
     ]
@@ -140,6 +144,7 @@ def _trial(index: int, row: Row) -> dict[str, Any]:
         "reason": row.decision and row.decision.reason,
         "sentence": str(row.decision or ""),
         "note": row.note,
+        **({} if row.context is None else {"context": _exact(row.context)}),
     }
 
 
@@ -194,20 +199,37 @@ class _PosteriorView:
     def of(cls, optimizer: Optimizer, rows: Sequence[Row]) -> _PosteriorView:
         # Private, but the encoded points, and the noise and the kernel of the last fit, are nowhere
         # else.
-        trials, prior = optimizer._records.trials, iter(optimizer._records.prior_x)
+        records = optimizer._records
+        trials, pairs = records.trials, zip(records.prior_x, records.prior_at, strict=True)
+        prior = (joined(x, at) for x, at in pairs)
         distinct: dict[bytes, tuple[dict[str, Scalar], Array]] = {}
         for row in rows:
-            x = next(prior) if row.number is None else trials[row.number].x
+            x = next(prior) if row.number is None else trials[row.number].whole
             if row.value is not None:
                 distinct.setdefault(x.tobytes(), (row.params, x))
         params = [each for each, _ in distinct.values()]
         points = np.array([x for _, x in distinct.values()])
-        return cls(optimizer, optimizer._situation(), optimizer.best(), params, points)
+        last = optimizer._records.last_context
+        best = optimizer.best() if last is None else optimizer.best(context=last)
+        return cls(optimizer, optimizer._situation(), best, params, points)
 
     @cached_property
     def here(self) -> Array:
-        """The best point, encoded."""
-        return self.optimizer.space.encode(self.best.params)
+        """The best point, encoded; in the context that was seen last."""
+        point = self.optimizer.space.encode(self.best.params)
+        return joined(point, self.optimizer._last_place())
+
+    def contexts(self) -> list[dict[str, Any]]:
+        """The best setting for several values of each context, the others as they were last."""
+        declared, last = self.optimizer.contexts, self.optimizer._records.last_context
+        if declared is None or last is None:
+            return []
+        out = []
+        for name, parameter in declared.items():
+            for value in _values(parameter):
+                found = self.optimizer.best(context={**last, name: value})
+                out.append({"context": name, "value": value, "at": _exact(last), **_best(found)})
+        return out
 
     @property
     def noise_sd(self) -> float | None:
@@ -259,8 +281,7 @@ class _PosteriorView:
         gated = self.situation.policy.threshold(self.situation.inputs) is not None
         if not gated or not self.optimizer.remaining:
             return None
-        space = self.optimizer.space
-        draws = space.drawn(SAMPLED_POINTS, np.random.default_rng(0))
+        draws = self.optimizer._domain().drawn(SAMPLED_POINTS, np.random.default_rng(0))
         return float(self.situation.landscape(draws).feasible.mean())
 
     def slices(self) -> list[dict[str, Any]]:
@@ -290,7 +311,7 @@ class _PosteriorView:
         line = _line(parameter)
         x = np.tile(self.here, (len(line), 1))
         x[:, j] = line
-        settled = self.optimizer.space.settled
+        settled = self.optimizer._whole.settled
         mean, sd = self.situation.predict(settled(x))
         onto = np.tile(self.here, (len(self.points), 1))
         onto[:, j] = self.points[:, j]
@@ -321,6 +342,16 @@ class _PosteriorView:
         pairs = [(self.points[i : i + BLOCK], others[i : i + BLOCK]) for i in starts]
         covariance = np.concatenate([np.diag(kernel.gram(x, z)) for x, z in pairs])
         return covariance / np.sqrt(kernel.diag(self.points) * kernel.diag(others))
+
+
+def _values(parameter: Parameter) -> list[Scalar]:
+    """Some values of a context: all that are listed, or several of a range."""
+    scale = parameter.scale
+    if scale.count is not None and scale.count <= CONTEXT_CHOICES:
+        return [parameter.decode(u) for u in parameter.places().tolist()]
+    ends = isinstance(parameter, Cyclic)  # both ends are the same value
+    places = np.linspace(0.0, 1.0, CONTEXT_VALUES + ends)[:CONTEXT_VALUES]
+    return list(dict.fromkeys(parameter.decode(u) for u in places.tolist()))
 
 
 def _line(parameter: Parameter) -> Array:

@@ -5,6 +5,7 @@ Only shapes and sizes are checked here.  The library checks whether a value make
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
@@ -23,7 +24,9 @@ from pydantic import (
     model_validator,
 )
 
+from regretless._internal.shown import shown
 from regretless._internal.validate import MAX_NAME, MAX_SAFE, MAX_WHY, fits_a_path, time_from_iso
+from regretless.errors import ConfigError
 from regretless.ledger import Ledger
 from regretless.policies import POLICIES
 from regretless.results import Best, Row, Trial
@@ -59,6 +62,10 @@ Params = Annotated[dict[Word, Scalar | Structure], Field(max_length=MAX_PARAMETE
 AskedParams = Annotated[
     Params | None, Field(description="of the trial: refused unless they are this study's")
 ]
+Context = Annotated[
+    dict[Word, Scalar] | None,
+    Field(max_length=MAX_PARAMETERS, description="a value for each context"),
+]
 NewName = Annotated[
     StrictStr, Field(min_length=1, max_length=MAX_NAME), AfterValidator(_fits_a_path)
 ]
@@ -79,6 +86,9 @@ Index = Annotated[int, Path(ge=0, le=MAX_INT32, description="of the result: 0, 1
 Archived = Annotated[bool, Query(description="whether to list archived studies, too")]
 AfterTrial = Annotated[int, Query(ge=-1, le=MAX_INT32, description="only later trials")]
 After = Annotated[int, Query(ge=0, le=MAX_INT32, description="only what comes after this one")]
+InContext = Annotated[
+    str | None, Query(max_length=10_000, description="as JSON: a value for each context")
+]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="at most so many")]
 
 # --- requests -------------------------------------------------------------------------------------
@@ -86,6 +96,21 @@ Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="at most so many")]
 
 class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+
+def context_from_json(text: str) -> dict[str, Any]:
+    """The context that a query has as JSON.
+
+    Raises:
+        ConfigError: it is no JSON object.
+    """
+    try:
+        context = json.loads(text)
+    except (ValueError, RecursionError):
+        context = None
+    if not isinstance(context, dict):
+        raise ConfigError(f"context: need a JSON object, got {shown(text)}")
+    return context
 
 
 class ConditionIn(_Request):
@@ -104,6 +129,7 @@ class ParameterIn(_Request):
     type: Literal[
         "float",
         "int",
+        "cyclic",
         "categorical",
         "ordinal",
         "permutation",
@@ -174,6 +200,19 @@ class StepBy(_Request):
     by: Annotated[float, Strict(), Field(description="the largest change, in its own units")]
 
 
+class ContextIn(_Request):
+    """What the environment decides: a number has bounds, the others list their values."""
+
+    name: Annotated[Word, Field(min_length=1)]
+    type: Literal["float", "int", "cyclic", "categorical", "ordinal"]
+    low: Whole | StrictFloat | None = None
+    high: Whole | StrictFloat | None = None
+    log: StrictBool | None = None
+    step: Whole | StrictFloat | None = None
+    choices: Choices | None = None
+    values: Choices | None = None
+
+
 class DriftIn(_Request):
     """How the system changes."""
 
@@ -225,11 +264,16 @@ class NewStudy(_Request):
     bound: Annotated[
         float | None, Strict(), Field(description="a value that none is better than")
     ] = None
+    contexts: Annotated[
+        list[ContextIn] | None,
+        Field(max_length=MAX_PARAMETERS, description="what the environment decides"),
+    ] = None
 
 
 class Ask(_Request):
     n: Annotated[StrictInt | None, Field(ge=1, le=MAX_BATCH, description="for a batch")] = None
     within_budget: Annotated[StrictBool, Field(description="409 once the budget is spent")] = False
+    context: Context = None
 
 
 class ForecastIn(_Request):
@@ -257,12 +301,14 @@ class Result(_Request):
         dict[Word, Annotated[float, Strict()] | MeasuredIn] | None,
         Field(max_length=MAX_METRICS, description="what else was measured, by name"),
     ] = None
+    context: Context = None
 
     def measured(self) -> dict[str, Any]:
         """For the verbs of a study."""
         numbers = {"value": self.value, "sem": self.sem, "count": self.count}
         given = {name: _pair(each) for name, each in (self.metrics or {}).items()}
-        return {**numbers, "time": time_from_iso(self.time), "metrics": given or None}
+        time = time_from_iso(self.time)
+        return {**numbers, "time": time, "metrics": given or None, "context": self.context}
 
 
 def _pair(given: float | MeasuredIn) -> tuple[float, float | None]:
@@ -291,6 +337,7 @@ class Observation(Result):
 
 class Adoption(_Request):
     params: Params
+    context: Context = None
 
 
 class BaselineIn(_Request):
@@ -354,6 +401,7 @@ class TrialOut(BaseModel):
     params: dict[str, Any]
     decision: Annotated[dict[str, Any], Field(description="`sentence`, and the numbers behind it")]
     proposed: Annotated[bool, Field(description="whether somebody has to approve it first")]
+    context: Annotated[dict[str, Any] | None, Field(description="that it is for")] = None
 
     @classmethod
     def of(cls, trial: Trial) -> Self:
@@ -384,6 +432,7 @@ class RowOut(BaseModel):
     metrics: dict[str, float]
     control: float | None
     note: Annotated[str | None, Field(description="what somebody said about it last")]
+    context: Annotated[dict[str, Any] | None, Field(description="in which it was tried")] = None
 
     @classmethod
     def of(cls, row: Row, view: Snapshot) -> Self:
@@ -414,6 +463,9 @@ class BestOut(BaseModel):
     prob_better: Annotated[float | None, Field(description="than the baseline")] = None
     regret: Annotated[
         float | None, Field(description="how much worse it is than the known optimum or bound")
+    ] = None
+    context: Annotated[
+        dict[str, Any] | None, Field(description="for which it is best; null for the average")
     ] = None
 
     @classmethod

@@ -10,10 +10,11 @@ from regretless.space.changes import (
     parameters_from_json,
 )
 from regretless.space.conditional import Conditional, rules_of
+from regretless.space.contexts import Contexts
 from regretless.space.graphs import Graph
 from regretless.space.limits import Limit
 from regretless.space.lists import Categorical, Ordinal
-from regretless.space.numbers import Float, Int
+from regretless.space.numbers import Cyclic, Float, Int
 from regretless.space.orders import Permutation, Subset
 from regretless.space.parameter import Parameter, Scalar
 from regretless.space.scales import Levels, Line
@@ -27,6 +28,8 @@ __all__ = [
     "Added",
     "Categorical",
     "Conditional",
+    "Contexts",
+    "Cyclic",
     "Float",
     "Graph",
     "Int",

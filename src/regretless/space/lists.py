@@ -158,6 +158,21 @@ def distinct(owner: str, field: str, values: object) -> tuple[Scalar, ...]:
     return natives
 
 
+def plain_scalar(value: object, name: str) -> Scalar:
+    """The value as plain Python has it.
+
+    Raises:
+        SpaceError: it is neither a string, a finite number, a bool nor None.
+    """
+    given = widened(value)
+    finite = not is_real(given) or abs(given) <= sys.float_info.max
+    broken = isinstance(given, str) and has_surrogates(given)
+    if not (_is_scalar(given) and finite) or broken:
+        kinds = "a string, a finite number, a bool or None"
+        raise SpaceError(f"{name}: must be {kinds}, got {shown(value)}")
+    return _native(given)
+
+
 def _native(value: Any) -> Scalar:
     """A scalar as Python's own bool, int, float, str or None."""
     if value is None or isinstance(value, bool | np.bool_):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from regretless._internal.shown import shown
 from regretless._internal.validate import check_flag
 from regretless.errors import SpaceError
+from regretless.kernels import Kernel, Periodic
 from regretless.space.checks import (
     check_count,
     finite,
@@ -25,6 +27,7 @@ from regretless.space.scales import COARSEST_BITS, MAX_LOG_INT, Levels, Line, Lo
 if TYPE_CHECKING:
     from fractions import Fraction
 
+_FIRST_CHORD = 0.5  # the length-scale of the kernel before the first fit
 BOUND_TOLERANCE = 1e-9  # a value may miss a bound by this share of the range, because of rounding
 
 
@@ -180,6 +183,66 @@ class Int(Parameter, json="int"):
 
     def __repr__(self) -> str:
         return f"Int({self.low}, {self.high}{', log=True' if self.log else ''})"
+
+
+@dataclass(frozen=True, repr=False)
+class Cyclic(Parameter, json="cyclic"):
+    """A real number that goes round, such as the hour of the day: after `high` comes `low` again.
+
+    The model knows that 23:59 and 0:01 are close.  A value outside is the same as one inside: with
+    Cyclic(0, 24), 25 is 1.
+
+    Args:
+        low: the smallest value.
+        high: the value that is the same as `low`.
+
+    Raises:
+        SpaceError: the range is empty, not finite or too narrow.
+
+    Example:
+        >>> hour = Cyclic(0, 24)
+        >>> hour.validate(25), hour.validate(-1)
+        (1.0, 23.0)
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        low, high = finite("Cyclic", "low", self.low), finite("Cyclic", "high", self.high)
+        set_fields(self, low=low, high=high)
+        if not low < high:
+            raise SpaceError(f"Cyclic: need low < high, got low={low!r}, high={high!r}")
+        if high - low > sys.float_info.max:
+            raise SpaceError(f"Cyclic: the range overflows, got low={low!r}, high={high!r}")
+        if high - low < sys.float_info.min or Line(low, high, False).bits < COARSEST_BITS:
+            raise SpaceError(f"Cyclic: the range is too narrow, got low={low!r}, high={high!r}")
+
+    @cached_property
+    def scale(self) -> Line:
+        return Line(self.low, self.high, False)
+
+    @classmethod
+    def kernel_part(cls, columns: Mapping[int, Parameter]) -> Kernel:
+        return Periodic((_FIRST_CHORD,) * len(columns), tuple(columns))
+
+    def validate(self, value: object, name: str = "value") -> float:
+        given = widened(value)
+        if not (is_real(given) and abs(given) <= sys.float_info.max):
+            raise SpaceError(f"{name}: must be a finite number, got {shown(value)}")
+        number = float(given)
+        if self.low <= number <= self.high:
+            return number
+        return self.low + (number - self.low) % (self.high - self.low)
+
+    def _value(self, k: int) -> float:
+        raise NotImplementedError  # it has no levels
+
+    def _index(self, value: Any) -> int:
+        raise NotImplementedError  # it has no levels
+
+    def __repr__(self) -> str:
+        return f"Cyclic({self.low!r}, {self.high!r})"
 
 
 def _exact(value: float | None) -> Fraction:

@@ -79,6 +79,11 @@ class Parameter(ABC):
         return self
 
     @property
+    def is_context(self) -> bool:
+        """Whether the environment decides on the value, and the tuner only sees it."""
+        return False
+
+    @property
     def is_dropped(self) -> bool:
         """Whether a change of the space has dropped the parameter, so that nobody sets it."""
         return False

@@ -74,12 +74,14 @@ def counts(optimizer: Optimizer) -> dict[str, Any]:
 
 
 def trial_json(trial: Trial) -> dict[str, Any]:
-    """A trial: its number, its parameters and the decision behind it."""
+    """A trial: its number, its parameters, its context and the decision behind it."""
+    context = {} if trial.context is None else {"context": trial.context}
     return {
         "number": trial.number,
         "params": trial.params,
         "decision": decision_json(trial.decision),
         "proposed": trial.proposed,
+        **context,
     }
 
 

@@ -14,7 +14,7 @@ from regretless.engine import Direction, Optimizer, html_of
 from regretless.errors import ConfigError
 from regretless.policies import Policy
 from regretless.results import Best, Landscape, Row, Trial
-from regretless.space import Scalar, Space
+from regretless.space import Parameter, Scalar, Space
 from regretless.studies.state import Snapshot, State
 
 if TYPE_CHECKING:  # the journal needs SQLAlchemy; `import regretless` must not
@@ -114,17 +114,29 @@ class Reading(ABC):
         """The number of results, those from `observe` included."""
         return self._look(lambda optimizer: optimizer.observations)
 
-    def best(self) -> Best:
+    @property
+    def contexts(self) -> dict[str, Parameter] | None:
+        """How the contexts are declared, by name; None if the study has none."""
+        return self._state.optimizer.contexts
+
+    def best(self, *, context: Mapping[str, Scalar] | None = None) -> Best:
         """The visited point with the best posterior mean; see `AskTell.best`."""
-        return self._look(Optimizer.best)
+        return self._look(lambda optimizer: optimizer.best(context=context))
 
-    def predict(self, params: Mapping[str, Scalar]) -> tuple[float, float]:
+    def predict(
+        self, params: Mapping[str, Scalar], *, context: Mapping[str, Scalar] | None = None
+    ) -> tuple[float, float]:
         """The posterior mean and sd of f at a point; see `Optimizer.predict`."""
-        return self._look(lambda optimizer: optimizer.predict(params))
+        return self._look(lambda optimizer: optimizer.predict(params, context=context))
 
-    def landscape(self, points: Sequence[Mapping[str, Scalar]]) -> Landscape:
+    def landscape(
+        self,
+        points: Sequence[Mapping[str, Scalar]],
+        *,
+        context: Mapping[str, Scalar] | None = None,
+    ) -> Landscape:
         """The numbers that the policy would compare at these points; see `Optimizer.landscape`."""
-        return self._look(lambda optimizer: optimizer.landscape(points))
+        return self._look(lambda optimizer: optimizer.landscape(points, context=context))
 
     def history(self) -> list[Row]:
         """The prior data and the trials, in order; see `Optimizer.history`."""

@@ -47,6 +47,7 @@ def differences(created: Created, optimizer: Optimizer, given: Mapping[str, Any]
     # A setting may need another one that was not given again, as a loss budget needs a baseline.
     settings = {"space": optimizer.space, **vars(optimizer.safety)}
     settings |= {"budget": optimizer.budget, "horizon": optimizer.horizon}
+    settings |= {"contexts": optimizer.contexts}
     settings |= given
     here = through_json(Optimizer(**settings).spec())
     if "tail" not in stored["model"]:  # stored before this setting existed

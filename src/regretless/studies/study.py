@@ -55,6 +55,7 @@ from regretless.engine import (
     Unarchived,
     Unobserved,
     check_automatic,
+    check_no_contexts,
     outcomes_of,
     warn_of,
     write,
@@ -172,6 +173,7 @@ class Study(Reading):
         mode: Mode | None = None,
         optimum: float | None = None,
         bound: float | None = None,
+        contexts: Mapping[str, Parameter] | None = None,
         read_only: bool = False,
     ) -> Self:
         """Create a study, or open it if it exists.
@@ -186,8 +188,8 @@ class Study(Reading):
             name: the name of the study.
             space, budget, horizon, drift, seed, policy, direction, design, n0, model, noise,
                 defaults, baseline, loss_budget, confidence, guardrails, max_step, change_cost,
-                sparse_changes, free_start, mode, optimum, bound: the settings of `Optimizer`; None
-                for its default, or for the stored setting.
+                sparse_changes, free_start, mode, optimum, bound, contexts: the settings of
+                `Optimizer`; None for its default, or for the stored setting.
             read_only: whether to refuse every change.
 
         Returns:
@@ -226,6 +228,7 @@ class Study(Reading):
             "mode": mode,
             "optimum": optimum,
             "bound": bound,
+            "contexts": contexts,
         }
         given = {key: value for key, value in settings.items() if value is not None}
         planned = budget is not None or horizon is not None
@@ -281,13 +284,29 @@ class Study(Reading):
     # -- the verbs ---------------------------------------------------------------------------------
 
     @overload
-    def ask(self, *, key: str | None = None, within_budget: bool = False) -> Trial: ...
+    def ask(
+        self,
+        *,
+        key: str | None = None,
+        within_budget: bool = False,
+        context: Mapping[str, Scalar] | None = None,
+    ) -> Trial: ...
     @overload
     def ask(
-        self, n: int, *, key: str | None = None, within_budget: bool = False
+        self,
+        n: int,
+        *,
+        key: str | None = None,
+        within_budget: bool = False,
+        context: Mapping[str, Scalar] | None = None,
     ) -> list[Trial]: ...
     def ask(
-        self, n: int | None = None, *, key: str | None = None, within_budget: bool = False
+        self,
+        n: int | None = None,
+        *,
+        key: str | None = None,
+        within_budget: bool = False,
+        context: Mapping[str, Scalar] | None = None,
     ) -> Trial | list[Trial]:
         """Choose the next trial, or a list of `n` trials; see `AskTell.ask`.
 
@@ -297,14 +316,15 @@ class Study(Reading):
         """
         check_flag("within_budget", within_budget)
         if n is None:
-            return self._ask(self._key("ask", key), within_budget)
+            return self._ask(self._key("ask", key), within_budget, context)
         trials: list[Trial] = []
         self._key(
             _ask_of_a_batch(whole("n", n, least=1) - 1), key
         )  # refuse a key that is too long before the first trial
         for i in range(n):
             try:
-                trials.append(self._ask(self._key(_ask_of_a_batch(i), key), within_budget))
+                name = self._key(_ask_of_a_batch(i), key)
+                trials.append(self._ask(name, within_budget, context))
             except BudgetError:
                 if not trials:
                     raise
@@ -321,6 +341,7 @@ class Study(Reading):
         time: datetime | None = None,
         metrics: Mapping[str, Measured] | None = None,
         control: Measured | None = None,
+        context: Mapping[str, Scalar] | None = None,
         key: str | None = None,
     ) -> None:
         """Take the result of a trial; see `AskTell.tell`.
@@ -331,7 +352,7 @@ class Study(Reading):
         without a key it tells a result again that was retracted in between.
         """
         outcomes, note = outcomes_of(value, sem, count, metrics, control), _checked(key)
-        self._record(lambda records: records.telling(trial, outcomes, time, note))
+        self._record(lambda records: records.telling(trial, outcomes, time, note, context))
         self._note_jump()
 
     def observe(
@@ -343,6 +364,7 @@ class Study(Reading):
         count: float = 1,
         time: datetime | None = None,
         metrics: Mapping[str, Measured] | None = None,
+        context: Mapping[str, Scalar] | None = None,
         key: str | None = None,
     ) -> None:
         """Take a result from before the run; see `AskTell.observe`.
@@ -356,13 +378,15 @@ class Study(Reading):
         not stored again.  If it has no `time`, there is a warning, because it might be a new one.
         """
         if key is None:
-            options: dict[str, Any] = {"sem": sem, "count": count, "time": time, "metrics": metrics}
+            options: dict[str, Any] = {"sem": sem, "count": count, "time": time}
+            options |= {"metrics": metrics, "context": context}
             if not observe_nth(self, params, value, **options) and time is None:
                 warnings.warn(known_before(self.name), stacklevel=2)
             return
         outcomes = outcomes_of(value, sem, count, metrics)
         self._record(
-            lambda records: records.observing(params, outcomes, time), self._key("observe", key)
+            lambda records: records.observing(params, outcomes, time, context),
+            self._key("observe", key),
         )
 
     def adopt(
@@ -370,6 +394,7 @@ class Study(Reading):
         params: Mapping[str, Scalar],
         decision: Decision | None = None,
         *,
+        context: Mapping[str, Scalar] | None = None,
         key: str | None = None,
     ) -> Trial:
         """Make a trial of a point that somebody else chose; see `Optimizer.adopt`.
@@ -379,7 +404,7 @@ class Study(Reading):
         the study is archived, ArchivedError is raised.
         """
         event = self._record(
-            lambda records: records.adopting(params, decision), self._key("adopt", key)
+            lambda records: records.adopting(params, decision, context), self._key("adopt", key)
         )
         assert isinstance(event, Asked)
         number = event.number
@@ -574,6 +599,7 @@ class Study(Reading):
         Other processes may ask at the same time.
         """
         check_automatic(self._state.optimizer.safety.mode)
+        check_no_contexts(self._state.optimizer.contexts is not None)
         return until_spent(lambda: self.ask(within_budget=True))
 
     # -- reading and writing -----------------------------------------------------------------------
@@ -605,7 +631,9 @@ class Study(Reading):
         if isinstance(jump, Jumped):
             warn_of(jump)
 
-    def _ask(self, key: str | None, within_budget: bool) -> Trial:
+    def _ask(
+        self, key: str | None, within_budget: bool, context: Mapping[str, Scalar] | None = None
+    ) -> Trial:
         self._note_jump()
         with self._asking, self._journal.turn(self.name):
             while True:
@@ -616,7 +644,7 @@ class Study(Reading):
                 self._check_not_archived(state)
                 if within_budget and not state.optimizer.remaining:
                     raise BudgetError(f"the budget of {state.optimizer.budget} is spent")
-                proposal = state.optimizer.propose()
+                proposal = state.optimizer.propose(context)
                 with suppress(_Overtaken), self._lock:
                     stored = self._append(state.last, proposal, key)
                     self._state.optimizer._take_proposal_of(state.optimizer)
@@ -677,11 +705,12 @@ class Study(Reading):
         outcomes: Mapping[str, Outcome],
         time: datetime | None,
         nth: int | None,
+        context: Mapping[str, Scalar] | None = None,
     ) -> bool:
         """Take the nth of several equal results; see `observe_nth`."""
         with self._lock:
             state = self._refreshed()
-            event = state.optimizer._records.observing(params, outcomes, time)
+            event = state.optimizer._records.observing(params, outcomes, time, context)
             content = content_of(write(event).body)
             which = self._observed[content] + 1 if nth is None else nth
             new = which > state.observed[content]
@@ -724,19 +753,20 @@ def observe_nth(
     count: float = 1,
     time: datetime | None = None,
     metrics: Mapping[str, Measured] | None = None,
+    context: Mapping[str, Scalar] | None = None,
     nth: int | None = None,
 ) -> bool:
     """`Study.observe` without a key, for front ends.
 
     Args:
         study: the study.
-        params, value, sem, count, time, metrics: the result.
+        params, value, sem, count, time, metrics, context: the result.
         nth: which of several equal results this is, from 1 on; None for the next of `study`.
 
     Returns:
         Whether the result was stored; False if the study had it already.
     """
-    return study._observe(params, outcomes_of(value, sem, count, metrics), time, nth)
+    return study._observe(params, outcomes_of(value, sem, count, metrics), time, nth, context)
 
 
 def rename_study(journal: Journal, old: str, new: str) -> None:
@@ -795,7 +825,7 @@ def _key_of(event: Event, state: State) -> str | None:
 def _same(there: Event, made: Event) -> bool:
     """Whether the stored event equals the new one, apart from its time and number."""
     if isinstance(there, Told) and isinstance(made, Told):
-        return there.outcomes == made.outcomes
+        return there.outcomes == made.outcomes and alike(there.context, made.context)
     if isinstance(there, Retracted) and isinstance(made, Retracted):
         return there.number == made.number
     if isinstance(there, Unobserved) and isinstance(made, Unobserved):
@@ -803,7 +833,8 @@ def _same(there: Event, made: Event) -> bool:
     if isinstance(there, _VERDICTS) and type(there) is type(made):  # whatever was said about it
         return there.number == made.number
     if isinstance(there, Observed) and isinstance(made, Observed):
-        return there.outcomes == made.outcomes and alike(there.params, made.params)
-    if isinstance(there, Asked) and isinstance(made, Asked):
-        return alike(there.params, made.params)  # the new one has a later number
+        same = alike(there.params, made.params) and alike(there.context, made.context)
+        return there.outcomes == made.outcomes and same
+    if isinstance(there, Asked) and isinstance(made, Asked):  # the new one has a later number
+        return alike(there.params, made.params) and alike(there.context, made.context)
     return there == made

@@ -37,6 +37,7 @@ export function studyView(name, refresh, announce) {
     state(name, refresh),
     pending(name, refresh),
     guardrails(),
+    contexts(),
     proposals(name, refresh),
     ribbon(),
     reward(name),
@@ -99,6 +100,7 @@ function incumbent() {
         h("strong", { id: "best-mean" }, rounded(best.mean, step)),
         h("span", { id: "best-interval" }, ` 95 %: ${interval(best.low, best.high)}`),
       ),
+      best.in ? h("p", { id: "best-in", class: "note" }, `If ${inWords(best.in)}:`) : "",
       list(best.params),
       h(
         "p",
@@ -183,10 +185,10 @@ function state(name, refresh) {
     doing.problem,
   );
   const update = (data) => {
-    const { counts, drift, noise_sd, noise_differs, periods, worth_exploring } = data;
+    const { counts, contexts, drift, noise_sd, noise_differs, periods, worth_exploring } = data;
     const { calibration, mode, archived } = data;
     ask.textContent = mode === "recommend" ? "Ask for a proposal" : "Ask for a trial";
-    ask.disabled = archived;
+    ask.disabled = archived || contexts.length > 0; // nobody here knows the next context
     const endless = counts.budget === null;
     bar.hidden = endless;
     bar.max = Math.max(counts.budget, counts.asked);
@@ -310,6 +312,7 @@ function about(trial) {
       since,
       " ago: ",
       inWords(trial.params, String), // somebody is to try these very values
+      trial.context ? ` if ${inWords(trial.context, String)}` : "",
     ),
     trial.note && h("p", { class: "note remark" }, trial.note),
     h("p", { class: "note" }, trial.sentence),
@@ -436,6 +439,49 @@ const broken = ({ told, observed, trials, expected }) =>
   told === 0
     ? "its metric was never told"
     : `${observed} of ${plural(told, "result")} beyond it, ${number(expected, 2)} of ${plural(trials, "trial")} expected to break it`;
+
+// -- contexts --------------------------------------------------------------------------------------
+
+// The best setting for several values of each context. The card is only there if there are contexts.
+function contexts() {
+  const note = h("p", { class: "note" });
+  const heads = ["Context", "Best setting", "Mean", "95 %"];
+  const head = h(
+    "tr",
+    { role: "row" },
+    heads.map((text) => h("th", { scope: "col", role: "columnheader" }, text)),
+  );
+  const body = h("tbody", { role: "rowgroup" });
+  const table = h(
+    "table",
+    { role: "table", class: "stacked", id: "contexts" },
+    h("caption", {}, "Each row changes one context; the others are as they were last."),
+    h("thead", { role: "rowgroup" }, head),
+    body,
+  );
+  const element = card("Best setting by context", "wide", note, table);
+  const cell = (label, text) => h("td", { role: "cell", "data-label": label }, text);
+  const row = (each) =>
+    h(
+      "tr",
+      { role: "row" },
+      h(
+        "th",
+        { scope: "row", role: "rowheader", "data-label": "Context" },
+        inWords({ [each.context]: each.value }),
+      ),
+      cell("Best setting", inWords(each.params)),
+      cell("Mean", rounded(each.mean, (each.high - each.low) / 4)),
+      cell("95 %", interval(each.low, each.high)),
+    );
+  const update = (data) => {
+    element.hidden = data.contexts.length === 0;
+    if (element.hidden) return;
+    note.textContent = `Seen last: ${inWords(data.contexts[0].at)}.`;
+    body.replaceChildren(...data.contexts.map(row));
+  };
+  return { element, update };
+}
 
 // -- the ribbon -----------------------------------------------------------------------------------
 
@@ -593,7 +639,7 @@ function trialRow(trial, change) {
       trial.number === null ? `prior ${trial.prior}` : String(trial.number),
     ),
     cell("Result", result),
-    cell("Parameters", inWords(trial.params)),
+    cell("Parameters", inWords({ ...trial.params, ...trial.context })),
     cell(
       "Why",
       trial.note && h("span", { class: "remark" }, trial.note),

@@ -1,0 +1,1 @@
+"""Contexts: what a model that shares strength between them saves."""

@@ -1,6 +1,6 @@
 """Conditional problems: our default, the same on the flattened space, and Optuna's samplers.
 
-    python -m benchmarks.spaces.conditional --instances 20      # runs what is missing
+    python -m benchmarks.spaces.conditional --seeds 0:20        # runs what is missing
 
 Every run is a line of docs/results/spaces/conditional.jsonl, and is not run again.
 """
@@ -121,25 +121,27 @@ def records(path: Path = RECORDS) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def complete(instances: int, tools: list[str]) -> None:
+def complete(seeds: range, tools: list[str], path: Path = RECORDS) -> None:
     """Run what is missing, and append a line for each run."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    done = {(r["family"], r["seed"], r["tool"]) for r in records()}
-    for seed in range(instances):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    done = {(r["family"], r["seed"], r["tool"]) for r in records(path)}
+    for seed in seeds:
         for tool in tools:
             for family in FAMILIES:
                 if (family, seed, tool) not in done:
                     line = json.dumps(run(family, seed, tool))
-                    with RECORDS.open("a") as file:
+                    with path.open("a") as file:
                         file.write(line + "\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--instances", type=int, default=20)
+    parser.add_argument("--seeds", default="0:20", help="FIRST:END")
+    parser.add_argument("--records", type=Path, default=RECORDS)
     parser.add_argument("--tools", nargs="*", default=list(TOOLS), choices=list(TOOLS))
     args = parser.parse_args()
-    complete(args.instances, args.tools)
+    first, end = map(int, args.seeds.split(":"))
+    complete(range(first, end), args.tools, args.records)
 
 
 if __name__ == "__main__":

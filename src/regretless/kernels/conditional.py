@@ -36,9 +36,9 @@ from regretless.kernels.radial import Radial
 # have to hold.  The rules of a parent come before those of its children.
 Rule: TypeAlias = tuple[int, int, tuple[tuple[float, float], ...]]
 
-# How far beside the middle of the range an inactive column is, as a share of the range.  Measured in
-# docs/results/conditional.md: at 1 / pi, branches tell too little about each other, because the
-# columns that decide about them are different as well.
+# How far beside the middle of the range an inactive column is, as a share of the range.  At 1 / pi,
+# branches tell too little about each other, because the columns that decide about them are
+# different as well; measured: docs/results/conditional.md.
 _BESIDE = 0.1
 
 
@@ -90,7 +90,7 @@ def most_at_once(columns: Sequence[int], rules: Sequence[Rule]) -> int:
 class BesideMiddle(Kernel, json="BesideMiddle"):
     """A radial kernel over columns, some of which are not always active.
 
-    An inactive column is beside the middle of its range, at a distance of a tenth of the range.  Two
+    An inactive column is beside the middle of its range, a tenth of the range away from it.  Two
     inactive ones are equal.
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +208,14 @@ def test_a_switched_kernel_s_slopes() -> None:
 
 
 # --- the start and the search ---------------------------------------------------------------------
+
+
+def test_each_choice_is_tried_beside_two_others() -> None:
+    steps = {name: rl.Categorical(["a", "b", "c"]) for name in ("first", "second")}
+    space = rl.Space({**steps, "x": rl.Float(0.0, 1.0).when("first", "a")})
+    tried = [space.decode(x) for x in branch_points(space)]
+    assert len({(p["first"], p["second"]) for p in tried}) == len(tried) == 6
+    assert Counter(p["first"] for p in tried) == dict.fromkeys("abc", 2)
 
 
 def test_the_start_looks_into_every_branch() -> None:

@@ -335,6 +335,10 @@ def test_create_a_study_and_watch_it(page: Page, service: Service) -> None:
     page.wait(lambda: "The space is not JSON" in page.text(".create .problem"))
     page.type("#new-space", json.dumps(SPACE.to_json()["parameters"]))
     page.one("#new-direction").send_keys("minimize")
+    page.type("#new-settings", "[]")
+    page.button("Create").click()
+    page.wait(lambda: "The settings must be a JSON object" in page.text(".create .problem"))
+    page.type("#new-settings", '{"guardrails": [{"metric": "p99_ms", "at_most": 250}]}')
     page.button("Create").click()
     page.wait(lambda: page.text("h1") == "from the page" and page.all("#budget"))
     page.wait(lambda: page.text("#budget") == "12 of 12 evaluations left")
@@ -342,7 +346,7 @@ def test_create_a_study_and_watch_it(page: Page, service: Service) -> None:
         assert (study.space, study.direction, study.budget) == (SPACE, "minimize", 12)
         page.type("#extend-to", "2")  # news must not take away what is being typed
         for value in (3.0, 1.0, 2.0):
-            study.tell(study.ask(), value)
+            study.tell(study.ask(), value, metrics={"p99_ms": 100 + value})
         page.wait(lambda: page.text("#budget") == "9 of 12 evaluations left")
         page.wait(lambda: page.facts(".facts")["Told"] == "3")
         assert is_shown(page.text("#best-mean"), study.best().mean)
@@ -357,8 +361,13 @@ def test_create_a_study_and_watch_it(page: Page, service: Service) -> None:
         page.wait(lambda: len(study.pending) == 1)
         page.wait(lambda: page.all("#tell-3"))
         page.type("#tell-3", "0.5")
+        page.type("#tell-3-0", "fast")
+        page.button("Tell").click()
+        page.wait(lambda: "p99_ms must be a number" in page.card("Pending trials").text)
+        page.type("#tell-3-0", "120.5")
         page.button("Tell").click()
         page.wait(lambda: study.history()[-1].value == 0.5)
+        assert study.history()[-1].metrics == {"p99_ms": 120.5}
         page.button("Ask for a trial").click()
         page.wait(lambda: page.all("#tell-4"))
         page.type("#tell-4", "half")

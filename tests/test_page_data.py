@@ -68,6 +68,7 @@ def test_it_repeats_the_studys_own_answers(study: rl.Optimizer) -> None:
     assert got["best"] == vars(best)
     assert got["counts"] == {
         "budget": 60,
+        "horizon": None,
         "asked": 26,
         "remaining": 34,
         "told": 24,

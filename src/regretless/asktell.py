@@ -143,14 +143,23 @@ class AskTell(Protocol):
         """
         ...
 
-    def extend(self, budget: int) -> None:
-        """Set a new total budget.
+    def extend(self, budget: int | None = None, *, horizon: int | None = None) -> None:
+        """Set a new total budget, or none: then the run has no end.
 
         Args:
             budget: the total number of evaluations, those that were asked for included.
+            horizon: instead of a budget, how many evaluations a run without an end looks ahead.
 
         Raises:
-            ConfigError: the budget is not a whole number, or more trials were asked for already.
+            ConfigError: a number is not whole, more trials were asked for already, or not exactly
+                one of the two is given.
+
+        Example:
+            >>> import regretless as rl
+            >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=20)
+            >>> optimizer.extend(horizon=100)
+            >>> optimizer
+            Optimizer(ids, maximize, asked 0, without an end (100 ahead), told 0)
         """
         ...
 
@@ -295,8 +304,8 @@ class AskTell(Protocol):
         ...
 
     @property
-    def budget(self) -> int:
-        """How many evaluations there are in total."""
+    def budget(self) -> int | None:
+        """How many evaluations there are in total; None if there is no end."""
         ...
 
     @property
@@ -306,7 +315,7 @@ class AskTell(Protocol):
 
     @property
     def remaining(self) -> int:
-        """How many evaluations may still be asked for."""
+        """How many evaluations may still be asked for; the horizon if there is no end."""
         ...
 
     @property
@@ -320,7 +329,7 @@ class AskTell(Protocol):
         ...
 
     def __iter__(self) -> Iterator[Trial]:
-        """Ask for trials until the budget is spent.
+        """Ask for trials until the budget is spent; without a budget, for ever.
 
         Raises:
             ConfigError: the mode is "recommend": the loop would try what nobody has approved.

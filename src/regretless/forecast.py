@@ -152,7 +152,8 @@ def forecast(
     that the forecast is not surer than the data allow.
 
     Args:
-        optimizer: the run; it is not changed.  Pending trials are told first.
+        optimizer: the run; it is not changed.  Pending trials are told first.  If it has no end, as
+            many trials are simulated as its horizon has.
         draws: the number of simulations.  One takes as long as the rest of the run would, if an
             evaluation took no time.
         over: the point that gains are measured from; None for the baseline, or else the point of
@@ -223,7 +224,7 @@ class _Truth:
         gains = [past]
         for trial in (*twin.pending, *twin.proposed):
             gains.append(gains[-1] + tell(trial))
-        while twin.remaining:
+        for _ in range(twin.remaining):  # without an end, as far as the horizon
             gains.append(gains[-1] + tell(twin.ask()))
         last = twin.space.encode(twin.best().params)
         return np.array(gains), float(f(last[None, :])[0]), not np.array_equal(last, best)

@@ -401,7 +401,9 @@ def plot_posterior(optimizer: Run, axes: Any = None, *, next_point: bool = True)
     else:
         choice = optimizer.propose().params if next_point else None
     left = optimizer.remaining
-    title = f"{when}{left} evaluation{'' if left == 1 else 's'} left; grey: not worth its cost"
+    left_or_ahead = "ahead" if optimizer.budget is None else "left"
+    title = f"{when}{left} evaluation{'' if left == 1 else 's'} {left_or_ahead}"
+    title += "; grey: not worth its cost"
     return (_posterior_1d if len(floats) == 1 else _posterior_2d)(optimizer, axes, choice, title)
 
 

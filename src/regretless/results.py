@@ -26,7 +26,7 @@ from regretless.space import Scalar
 # Attributes of `Decision` that are not stored where they are None.
 _LEFT_OUT_TEXTS = frozenset({"held_back", "caution"})
 _LEFT_OUT = _LEFT_OUT_TEXTS | {"total_loss", "total_loss_high", "loss_risk", "holds"}
-_LEFT_OUT |= {"optimum_gap", "contradicted"}
+_LEFT_OUT |= {"optimum_gap", "contradicted", "endless"}
 
 REASONS = ("design", "explore", "exploit", "resample", "exhausted", "given", "baseline")
 
@@ -49,7 +49,8 @@ class Decision:
             "baseline": the baseline, because it has no result yet or because a limit rules out
             what the policy would have chosen.
         policy: the name of the policy.
-        remaining: how many evaluations were left, including this one.
+        remaining: how many evaluations were left, including this one; the horizon if there is no
+            end.
         pending: how many other trials were waiting for their results.
         mean: the posterior mean at the point.
         sd: the posterior sd at the point.
@@ -79,6 +80,7 @@ class Decision:
             posterior mean; positive if it was worse.
         contradicted: True if results were clearly better than the given optimum or bound, so that
             it was not used.
+        endless: True if the run has no end.
 
     Example:
         >>> import regretless as rl
@@ -117,6 +119,7 @@ class Decision:
     caution: str | None = None
     optimum_gap: float | None = None
     contradicted: bool | None = None
+    endless: bool | None = None
 
     def __str__(self) -> str:
         return _SENTENCES[self.reason](self) + _limits(self) + _about_optimum(self)
@@ -186,12 +189,16 @@ def _is_plain(value: object) -> bool:
     return isinstance(value, int | float) and is_number(value)
 
 
+def _left(d: Decision) -> str:
+    return f"{d.remaining} evaluations " + ("ahead, without an end" if d.endless else "left")
+
+
 def _design(d: Decision) -> str:
-    return f"started: a point of the initial design, {d.remaining} evaluations left"
+    return f"started: a point of the initial design, {_left(d)}"
 
 
 def _gain_and_loss(d: Decision) -> str:
-    steps = f"the {d.remaining} that remain"
+    steps = f"the next {d.remaining}" if d.endless else f"the {d.remaining} that remain"
     if d.horizon is not None and d.horizon < d.remaining:
         steps = f"{d.horizon:.0f} of {steps}"
     return (
@@ -221,7 +228,7 @@ def _resample(d: Decision) -> str:
     )
     return (
         f"sampled again ({times}, expected {_fine(d.mean, d.sd)} ± {_short(d.sd)}): {why}"
-        f" with {d.remaining} left"
+        f" with {d.remaining} {'ahead' if d.endless else 'left'}"
     )
 
 
@@ -233,13 +240,13 @@ def _exhausted(d: Decision) -> str:
 
 
 def _given(d: Decision) -> str:
-    return f"given: not the policy's choice, {d.remaining} evaluations left"
+    return f"given: not the policy's choice, {_left(d)}"
 
 
 def _baseline(d: Decision) -> str:
     if d.held_back is None:
-        return f"baseline: the setting that runs today, {d.remaining} evaluations left"
-    return f"baseline: nothing else is allowed, {d.remaining} evaluations left"
+        return f"baseline: the setting that runs today, {_left(d)}"
+    return f"baseline: nothing else is allowed, {_left(d)}"
 
 
 def _limits(d: Decision) -> str:

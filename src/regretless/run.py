@@ -83,10 +83,9 @@ class Result:
         return dataframe_of(self.history)
 
     def __str__(self) -> str:
-        asked, budget = self.optimizer.asked, self.optimizer.budget
         how = "interrupted after" if self.interrupted else "after"
         best = self.best if self.optimizer.observations else "no result yet"
-        return f"best {best}, {how} {asked} of {budget} evaluations"
+        return f"best {best}, {how} {self.optimizer._records.horizon} evaluations"
 
     __repr__ = __str__
 
@@ -118,8 +117,9 @@ class Result:
 def maximize(
     f: Objective,
     space: Space,
-    budget: int,
+    budget: int | None = None,
     *,
+    horizon: int | None = None,
     policy: str | Policy = "ids",
     seed: int = 0,
     design: str | Sequence[Mapping[str, Scalar]] = "auto",
@@ -128,6 +128,7 @@ def maximize(
     defaults: int | None = None,
     baseline: Mapping[str, Scalar] | None = None,
     guardrails: Sequence[Guardrail] | None = None,
+    free_start: bool | None = None,
     optimum: float | None = None,
     bound: float | None = None,
     executor: Executor | None = None,
@@ -144,7 +145,9 @@ def maximize(
         f: the function; it gets a dict with a value for each parameter and returns a number, or a
             number and a dict of metrics.  The number is None if only metrics are known.
         space: the parameters and their ranges.
-        budget: how many evaluations there are, the initial design included.
+        budget: how many evaluations there are, the initial design included.  None if the run has no
+            end: a callback or Ctrl-C ends it.
+        horizon: how many evaluations a run looks ahead; needed without a budget.
         policy: how the next point is chosen, by name or as an instance; see `Optimizer`.
         seed: the seed of all random numbers.
         design: how to start; see `Optimizer`.
@@ -153,6 +156,7 @@ def maximize(
         defaults: the version of the library's defaults; see `Optimizer`.
         baseline: the setting that runs today; see `Optimizer`.
         guardrails: limits on metrics that f returns; see `Optimizer`.
+        free_start: whether the points of the start may break guardrails; see `Optimizer`.
         optimum: the best value that f can take, if it is known; see `Optimizer`.
         bound: a value that f can't exceed, if only that is known; see `Optimizer`.
         executor: an executor of concurrent.futures, on which f is called; None calls it here.
@@ -183,6 +187,7 @@ def maximize(
     optimizer = Optimizer(
         space,
         budget,
+        horizon=horizon,
         seed=seed,
         policy=policy,
         direction="maximize",
@@ -192,6 +197,7 @@ def maximize(
         defaults=defaults,
         baseline=baseline,
         guardrails=guardrails,
+        free_start=free_start,
         optimum=optimum,
         bound=bound,
     )
@@ -202,8 +208,9 @@ def maximize(
 def minimize(
     f: Objective,
     space: Space,
-    budget: int,
+    budget: int | None = None,
     *,
+    horizon: int | None = None,
     policy: str | Policy = "ids",
     seed: int = 0,
     design: str | Sequence[Mapping[str, Scalar]] = "auto",
@@ -212,6 +219,7 @@ def minimize(
     defaults: int | None = None,
     baseline: Mapping[str, Scalar] | None = None,
     guardrails: Sequence[Guardrail] | None = None,
+    free_start: bool | None = None,
     optimum: float | None = None,
     bound: float | None = None,
     executor: Executor | None = None,
@@ -234,6 +242,7 @@ def minimize(
     optimizer = Optimizer(
         space,
         budget,
+        horizon=horizon,
         seed=seed,
         policy=policy,
         direction="minimize",
@@ -243,6 +252,7 @@ def minimize(
         defaults=defaults,
         baseline=baseline,
         guardrails=guardrails,
+        free_start=free_start,
         optimum=optimum,
         bound=bound,
     )
@@ -386,22 +396,22 @@ class _Progress:
     def __call__(self, optimizer: Optimizer, trial: Trial, value: float) -> None:
         now, last = time.monotonic(), not optimizer.remaining and not optimizer.pending
         done = optimizer.asked - len(optimizer.pending)
-        tenths = 10 * done // optimizer.budget
+        budget = optimizer.budget  # None: the run has no end
+        tenths = 10 * done // (budget or optimizer.remaining)
         if not last and (now - self.shown < 0.1 if self.rewrites else tenths == self.tenths):
             return
         self.shown, self.tenths = now, tenths
-        left = (now - self.start) / done * (optimizer.budget - done)
         best = optimizer.best()
-        width = 24
-        bar = "#" * (width * done // optimizer.budget)
-        regret = ""
+        line, left = f"{done}", ""
+        if budget is not None:
+            width = 24
+            bar = "#" * (width * done // budget)
+            line = f"[{bar:<{width}}] {done}/{budget}"
+            left = f"  {(now - self.start) / done * (budget - done):.0f} s left"
+        line += f"  best {best.mean:.4g} ± {(best.high - best.low) / 2:.2g}"
         if self.f_star is not None:
-            total = Result(optimizer).regret(self.f_star)[-1]
-            regret = f"  regret {total:.4g}"
-        line = (
-            f"[{bar:<{width}}] {done}/{optimizer.budget}  best {best.mean:.4g}"
-            f" ± {(best.high - best.low) / 2:.2g}{regret}  {left:.0f} s left"
-        )
+            line += f"  regret {Result(optimizer).regret(self.f_star)[-1]:.4g}"
+        line += left
         sys.stderr.write(f"\r{line}   " if self.rewrites else f"{line}\n")
         sys.stderr.flush()
 

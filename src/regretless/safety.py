@@ -164,6 +164,7 @@ class Safety:
     max_step: Mapping[str, Step] = field(default_factory=dict)
     change_cost: float = 0.0
     sparse_changes: bool = False
+    free_start: bool = False
     mode: Mode = "automatic"
 
     @classmethod
@@ -199,6 +200,9 @@ class Safety:
         check_inside("confidence", self.confidence, "a probability")
         check_amount("change_cost", self.change_cost)
         check_flag("sparse_changes", self.sparse_changes)
+        check_flag("free_start", self.free_start)
+        if self.free_start and not self.guardrails:
+            raise ConfigError("free_start: needs guardrails that the start is free of")
         if not is_one_of(self.mode, ("automatic", "recommend")):
             raise ConfigError(f"mode: need 'automatic' or 'recommend', got {shown(self.mode)}")
         if self.baseline is not None:

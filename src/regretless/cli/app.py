@@ -20,6 +20,7 @@ from regretless.cli import text
 from regretless.cli.arguments import from_json, listed_parameters, names, pair, pairs
 from regretless.engine import check_automatic
 from regretless.errors import ConfigError, MissingExtraError, RegretlessError
+from regretless.horizon import Horizon as GivenHorizon
 from regretless.results import Row
 from regretless.space import Space, change_from_json
 from regretless.studies import Study, known_before, observe_nth, study_json
@@ -64,6 +65,9 @@ Params = Annotated[str, typer.Argument(help="Parameters as JSON, or @FILE.")]
 Policy = Annotated[str | None, typer.Option(help="ids (default), eic, ei, gp-ucb, gp-ts, …")]
 Direction = Annotated[str | None, typer.Option(help="maximize (default) or minimize.")]
 Seed = Annotated[int | None, typer.Option(help="0 if left out.")]
+Horizon = Annotated[
+    int | None, typer.Option(help="Evaluations to look ahead; without a budget the run has no end.")
+]
 Number = Annotated[int, typer.Argument(help="Number of the trial.")]
 Key = Annotated[str | None, typer.Option(help="A repeated call with it has no effect.")]
 Why = Annotated[str | None, typer.Option(help="What to store with it, for others to read.")]
@@ -147,7 +151,8 @@ def _options(
 def create(
     study: Name,
     space: Annotated[str, typer.Option(help="The space as JSON, or @FILE (JSON, TOML or YAML).")],
-    budget: Annotated[int, typer.Option(help="Evaluations, the start included.")],
+    budget: Annotated[int | None, typer.Option(help="Evaluations, the start included.")] = None,
+    horizon: Horizon = None,
     policy: Policy = None,
     direction: Direction = None,
     seed: Seed = None,
@@ -178,6 +183,9 @@ def create(
     sparse_changes: Annotated[
         bool, typer.Option("--sparse-changes", help="Change few parameters of the baseline.")
     ] = False,
+    free_start: Annotated[
+        bool, typer.Option("--free-start", help="Points of the start may break guardrails.")
+    ] = False,
     mode: Annotated[str | None, typer.Option(help="automatic (default) or recommend.")] = None,
     optimum: Annotated[float | None, typer.Option(help="The best value, if it is known.")] = None,
     bound: Annotated[float | None, typer.Option(help="A value that none is better than.")] = None,
@@ -201,6 +209,7 @@ def create(
         "confidence": confidence,
         "change_cost": change_cost,
         "sparse_changes": sparse_changes or None,
+        "free_start": free_start or None,
         "mode": mode,
         "optimum": optimum,
         "bound": bound,
@@ -208,8 +217,10 @@ def create(
     texts = {"baseline": baseline, "guardrails": guardrails, "max_step": max_step}
     options |= {name: from_json(name, text) for name, text in texts.items() if text is not None}
     options["space"] = Space.from_json(listed_parameters(from_json("space", space)))
-    with Study.open(storage, study, budget=budget, **options) as made:
-        out.print(f"{study}: {made.remaining} of {made.budget} evaluations left", markup=False)
+    GivenHorizon.checked(budget, horizon)
+    with Study.open(storage, study, budget=budget, horizon=horizon, **options) as made:
+        of = "ahead, without an end" if made.budget is None else f"of {made.budget} left"
+        out.print(f"{study}: {made.remaining} evaluations {of}", markup=False)
 
 
 @app.command()
@@ -339,13 +350,14 @@ def abandon(
 @app.command()
 def extend(
     study: Name,
-    budget: int,
+    budget: Annotated[int | None, typer.Argument(help="The new total.")] = None,
+    horizon: Horizon = None,
     key: Annotated[str | None, typer.Option(help="A repeated call with it has no effect.")] = None,
     storage: Storage = DEFAULT,
 ) -> None:
-    """Set a new total budget."""
+    """Set a new total budget; or a horizon instead, for a run without an end."""
     with Study.open(storage, study) as opened:
-        opened.extend(budget, key=key)
+        opened.extend(budget, horizon=horizon, key=key)
 
 
 @app.command("set-baseline")
@@ -671,6 +683,7 @@ def version() -> None:
 def tune(
     file: Annotated[str, typer.Argument(help="FILE.py[:objective], with `space` beside it.")],
     budget: Annotated[int | None, typer.Option(help="Evaluations, the start included.")] = None,
+    horizon: Horizon = None,
     study: Annotated[str | None, typer.Option(help="The file's name if left out.")] = None,
     policy: Policy = None,
     direction: Direction = None,
@@ -681,12 +694,15 @@ def tune(
     ] = False,
     storage: Storage = DEFAULT,
 ) -> None:
-    """Tune a Python function until the budget is spent.  Call it again to continue."""
+    """Tune a Python function until the budget is spent.  Call it again to continue.
+
+    With a horizon and no budget, it goes on until Ctrl-C.
+    """
     from regretless.cli.tune import load, run_jobs
 
     task = load(file)
     name = study or task.path.stem
-    options: dict[str, Any] = {"policy": policy, "seed": seed, "budget": budget}
+    options: dict[str, Any] = {"policy": policy, "seed": seed, "budget": budget, "horizon": horizon}
     options["direction"] = direction or task.direction
     whole("jobs", jobs, least=1)  # before a study is created
     with Study.open(storage, name, space=task.space, **options) as opened:

@@ -65,7 +65,7 @@ def summary(view: Snapshot, where: str, now: datetime | None = None) -> list[str
     archived = " (archived)" if view.archived else ""
     lines = [
         f"{view.name}{archived} in {where}: {optimizer.direction} with {optimizer.policy.name},"
-        f" asked {optimizer.asked} of {optimizer.budget} ({counts}),"
+        f" asked {optimizer._records.horizon} ({counts}),"
         f" last event {age(now - view.time)} ago"
     ]
     if optimizer.observations:
@@ -198,6 +198,8 @@ def _sentence(event: Event) -> str | None:
             return f"trial {number}"
         case Baseline(params):
             return json.dumps(params)
+        case Extended(None, horizon):
+            return f"without an end, {horizon} evaluations ahead"
         case Extended(budget):
             return f"to {budget} evaluations"
         case Approved(number, why) | Rejected(number, why) | Reconsidered(number, why):

@@ -108,7 +108,8 @@ class Client(Connection):
         name: str,
         *,
         space: Space,
-        budget: int,
+        budget: int | None = None,
+        horizon: int | None = None,
         policy: str | None = None,
         direction: str | None = None,
         seed: int | None = None,
@@ -121,6 +122,7 @@ class Client(Connection):
         max_step: Mapping[str, Step] | None = None,
         change_cost: float | None = None,
         sparse_changes: bool | None = None,
+        free_start: bool | None = None,
         mode: Mode | None = None,
         optimum: float | None = None,
         bound: float | None = None,
@@ -129,9 +131,9 @@ class Client(Connection):
 
         Args:
             name: the name of the study.
-            space, budget, policy, direction, seed, n0, defaults, baseline, loss_budget, confidence,
-                guardrails, max_step, change_cost, sparse_changes, mode, optimum, bound: the
-                settings of `Optimizer`; None for its default.
+            space, budget, horizon, policy, direction, seed, n0, defaults, baseline, loss_budget,
+                confidence, guardrails, max_step, change_cost, sparse_changes, free_start, mode,
+                optimum, bound: the settings of `Optimizer`; None for its default.
 
         Returns:
             The study.
@@ -150,6 +152,7 @@ class Client(Connection):
             "defaults": defaults,
             "optimum": optimum,
             "bound": bound,
+            "horizon": horizon,
         }
         given = {key: value for key, value in settings.items() if value is not None}
         limits = {
@@ -160,6 +163,7 @@ class Client(Connection):
             "max_step": max_step,
             "change_cost": change_cost,
             "sparse_changes": sparse_changes,
+            "free_start": free_start,
             "mode": mode,
         }
         safety = Safety.checked(space, limits).to_json()
@@ -309,9 +313,12 @@ class RemoteStudy:
         """Declare the setting that runs today, or change it; see `Study.set_baseline`."""
         self._post("/baseline", {"params": _params(params)}, key)
 
-    def extend(self, budget: int, *, key: str | None = None) -> None:
-        """Set a new total budget; see `Study.extend`."""
-        self._post("/extend", {"budget": budget}, key)
+    def extend(
+        self, budget: int | None = None, *, horizon: int | None = None, key: str | None = None
+    ) -> None:
+        """Set a new total budget, or a horizon for a run without an end; see `Study.extend`."""
+        given = {"budget": budget, "horizon": horizon}
+        self._post("/extend", {k: v for k, v in given.items() if v is not None}, key)
 
     def approve(
         self, trial: Trial | int, why: str | None = None, *, key: str | None = None
@@ -375,7 +382,10 @@ class RemoteStudy:
         self._post("/space", {verb: each for verb, each in change.items() if each}, key)
 
     def __iter__(self) -> Iterator[Trial]:
-        """Ask for trials until the budget is spent.  Other processes may ask at the same time."""
+        """Ask for trials until the budget is spent, or for ever without one.
+
+        Other processes may ask at the same time.
+        """
         check_automatic(str(self.info()["settings"].get("mode", "automatic")))
         return until_spent(lambda: self.ask(within_budget=True))
 
@@ -386,9 +396,14 @@ class RemoteStudy:
         return found
 
     @property
-    def budget(self) -> int:
-        """The total number of evaluations, after the last `extend`."""
-        return int(self.info()["budget"])
+    def budget(self) -> int | None:
+        """The total number of evaluations, after the last `extend`; None if there is no end."""
+        return _whole(self.info()["budget"])
+
+    @property
+    def horizon(self) -> int | None:
+        """How many evaluations the run looks ahead at most; None for the whole budget."""
+        return _whole(self.info().get("horizon"))
 
     @property
     def asked(self) -> int:
@@ -397,7 +412,7 @@ class RemoteStudy:
 
     @property
     def remaining(self) -> int:
-        """The number of evaluations that may still be asked for; at least 0."""
+        """The number of evaluations that may still be asked for; the horizon if there is no end."""
         return int(self.info()["remaining"])
 
     @property
@@ -505,6 +520,10 @@ def _result(
     beside = others.pop(CONTROL, None)
     result |= {} if beside is None else {"control": beside}
     return result | {"metrics": others} if others else result
+
+
+def _whole(number: object) -> int | None:
+    return None if number is None else int(str(number))
 
 
 def _said(why: str | None) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class Start:
 
     Args:
         space: the search space.
-        horizon: the budget of the run when it was created.
+        horizon: the budget and the horizon of the run when it was created.
         design: "auto", "sobol", "lhs" or "grid", or a list of points.
         n0: the number of points; None if the design chooses it.
         seed: the seed of random designs.
@@ -171,7 +171,7 @@ class Start:
 
     @property
     def _planned(self) -> int:
-        return min(self.horizon.budget, _LARGE)
+        return min(self.horizon.planned, _LARGE)
 
     def _affordable(self, size: int) -> int:
         return self.horizon.affordable(size, self.rules.budget_share)
@@ -192,7 +192,7 @@ class Start:
         if self.n0 is not None or self._free not in self.rules.grid_dims or chosen:
             return True
         count = math.prod(self._levels)
-        return not 1 < count <= self.horizon.budget // self.rules.budget_share
+        return not 1 < count <= self.horizon.planned // self.rules.budget_share
 
 
 def farthest(points: Array, tried: Sequence[Array]) -> int:

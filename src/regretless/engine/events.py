@@ -31,6 +31,8 @@ from regretless.space import Scalar
 
 SETTINGS_VERSION = 2  # of `Created`
 SAFE_SETTINGS_VERSION = 3  # of `Created` with settings of `Safety`: older releases must refuse it
+MOVING_SETTINGS_VERSION = 4  # of `Created` with one of `MOVING`, for the same reason
+MOVING = ("horizon",)  # settings for a system that changes, and for a run without an end
 
 # Of `Told` and `Observed`.  Version 3 may have metrics alone.
 _VERSION_WITH_OBJECTIVE = 2
@@ -145,9 +147,10 @@ class Abandoned:
 
 @dataclass(frozen=True)
 class Extended:
-    """The budget has a new total."""
+    """The budget has a new total; or there is none, and the run looks `horizon` ahead."""
 
-    budget: int
+    budget: int | None
+    horizon: int | None = None
 
 
 @dataclass(frozen=True)
@@ -373,12 +376,14 @@ _SETTINGS = ("space", "budget", "seed", "policy", "direction", "design", "n0", "
 
 def settings_version(settings: Mapping[str, Any]) -> int:
     """The oldest version of `Created` that can have these settings."""
+    if any(name in settings for name in MOVING):
+        return MOVING_SETTINGS_VERSION
     safe = any(name in settings for name in (*SAFETY, "optimum", "bound"))
     return SAFE_SETTINGS_VERSION if safe else SETTINGS_VERSION
 
 
 def _read_created(fields: _Fields) -> Created:
-    _check_own_version(fields, SAFE_SETTINGS_VERSION)
+    _check_own_version(fields, MOVING_SETTINGS_VERSION)
     for name in _SETTINGS:
         fields[name]
     settings = dict(fields.body)
@@ -473,6 +478,12 @@ def _without_none(event: Event) -> Body:
     return {name: value for name, value in vars(event).items() if value is not None}
 
 
+def _read_extended(fields: _Fields) -> Extended:
+    if fields.body.get("horizon") is not None and "budget" not in fields.body:
+        return Extended(None, fields.whole("horizon", least=1))
+    return Extended(fields.whole("budget", least=1))
+
+
 def _read_changed(fields: _Fields) -> Changed:
     listed = fields["parameters"]
     if not (isinstance(listed, list) and all(isinstance(each, Mapping) for each in listed)):
@@ -487,7 +498,7 @@ class _Kind(NamedTuple):
 
 
 _KINDS = {
-    "created": _Kind(SAFE_SETTINGS_VERSION, _read_created, lambda event: dict(event.settings)),
+    "created": _Kind(MOVING_SETTINGS_VERSION, _read_created, lambda event: dict(event.settings)),
     "asked": _Kind(1, _read_asked, _write_asked),
     "told": _Kind(3, _read_told, _write_told),
     "observed": _Kind(3, _read_observed, _write_observed),
@@ -498,8 +509,8 @@ _KINDS = {
     ),
     "extended": _Kind(
         1,
-        lambda fields: Extended(fields.whole("budget", least=1)),
-        lambda event: {"budget": event.budget},
+        _read_extended,
+        _without_none,
     ),
     "baseline": _Kind(
         1,
@@ -575,6 +586,12 @@ def _created_2(fields: _Fields) -> Body:
     return {**fields.body, "version": 3}
 
 
+def _created_3(fields: _Fields) -> Body:
+    """Version 3 had no settings for a system that changes."""
+    _check_own_version(fields, 3)
+    return {**fields.body, "version": 4}
+
+
 def _result_1(fields: _Fields) -> Body:
     """Version 1 had one number without a name, and no time."""
     outcome = {name: fields[name] for name in ("value", "sem", "count")}
@@ -586,6 +603,7 @@ def _result_1(fields: _Fields) -> Body:
 _UPCASTS: dict[tuple[str, int], Callable[[_Fields], Body]] = {
     ("created", 1): _created_1,
     ("created", 2): _created_2,
+    ("created", 3): _created_3,
     ("told", 1): _result_1,
     ("told", 2): lambda fields: dict(fields.body),
     ("observed", 1): _result_1,

@@ -48,11 +48,11 @@ from regretless.engine.events import (
 from regretless.engine.guards import Guards
 from regretless.engine.known import Known
 from regretless.engine.loss import LossLimit, least_sd
-from regretless.engine.records import MAX_WHOLE, Records
+from regretless.engine.records import Records
 from regretless.engine.situation import STEP_LIMIT, Situation, draw
 from regretless.engine.steps import reach
 from regretless.errors import ConfigError, RegretlessError, StorageError, TrialError
-from regretless.horizon import Horizon
+from regretless.horizon import MAX_WHOLE, Horizon
 from regretless.kernels import Kernel
 from regretless.model import Belief, Control, Model, Observation, checked_model
 from regretless.policies import EIC, Constraint, Policy, make_policy, stored_policy
@@ -86,7 +86,8 @@ class Optimizer(WithLock):
 
     Args:
         space: the search space.
-        budget: how many evaluations will be asked for, the initial design included.
+        budget: how many evaluations will be asked for, the initial design included.  None if the
+            run has no end; it then needs a `horizon`.
         seed: the seed of all random numbers.
         policy: a name ("ids", "eic", "ei", "ei-nguyen", "gp-ucb", "gp-ts", ...) or an instance.
         direction: "maximize" or "minimize".
@@ -115,12 +116,15 @@ class Optimizer(WithLock):
             range, or {"by": an absolute change}.
         change_cost: what a change of the setting costs, in the units of the results.
         sparse_changes: whether to change as few parameters of the baseline as possible.
+        free_start: whether the points of the start may break guardrails.
         mode: "automatic", or "recommend" if a person approves each trial; see `approve`.
         optimum: the best value that f can take, if it is known.  The run stops exploring when
             nothing more can be gained.  If results are clearly better, there is a warning, and the
             number is no longer used.
         bound: a value that f can't exceed (or fall below, for "minimize"), if the optimum itself is
             not known.  It is used like `optimum`, as far as a bound can be.
+        horizon: how many evaluations the run looks ahead: a gain has to pay for itself within so
+            many.  None for all that remain of the budget.
 
     Raises:
         ConfigError: a setting is not valid.
@@ -141,7 +145,7 @@ class Optimizer(WithLock):
     def __init__(
         self,
         space: Space,
-        budget: int,
+        budget: int | None = None,
         *,
         seed: int = 0,
         policy: str | Policy = "ids",
@@ -157,14 +161,16 @@ class Optimizer(WithLock):
         max_step: Mapping[str, Step] | None = None,
         change_cost: float | None = None,
         sparse_changes: bool | None = None,
+        free_start: bool | None = None,
         mode: Mode | None = None,
         optimum: float | None = None,
         bound: float | None = None,
+        horizon: int | None = None,
     ) -> None:
         if not isinstance(space, Space):
             raise ConfigError(f"space: need a Space, got {shown(space)}")
         self.space = self._first_space = space
-        budget = whole("budget", budget, least=1, most=MAX_WHOLE)
+        given = Horizon.checked(budget, horizon)
         self.seed = whole("seed", seed, least=0, most=MAX_WHOLE)
         self.policy = make_policy(policy)
         if not is_one_of(direction, ("maximize", "minimize")):
@@ -184,18 +190,24 @@ class Optimizer(WithLock):
                 "max_step": max_step,
                 "change_cost": change_cost,
                 "sparse_changes": sparse_changes,
+                "free_start": free_start,
                 "mode": mode,
             },
         )
+        if self._is_limited or self.safety.max_step:
+            self.defaults = self.defaults._replace(tail=self.defaults.tail_near_baseline)
+        if self.safety.loss_budget is not None:
+            fit = self.defaults.loss.applied_to(self.defaults.fit)
+            self.defaults = self.defaults._replace(fit=fit)
         self._known = Known.of(optimum, bound)
         n0 = None if n0 is None else checked_n0(n0)
         points = checked_design(space, design)
-        self._start = Start(space, Horizon(budget), points, n0, self.seed, self.defaults.start)
+        self._start = Start(space, given, points, n0, self.seed, self.defaults.start)
         self._first_design = points
         self._sign = 1.0 if direction == "maximize" else -1.0
         check = partial(checked_model, model=self.model, rules=self.defaults.fit)
         self._records = Records(
-            space, budget, self.policy.name, check, self.safety.baseline, self.safety.mode
+            space, given, self.policy.name, check, self.safety.baseline, self.safety.mode
         )
         self._log: list[Event] = []
         self._belief = Belief.empty(self.model, space.columns, self.defaults)
@@ -314,9 +326,9 @@ class Optimizer(WithLock):
         self._apply_any(self._records.abandoning(trial))
 
     @in_turn
-    def extend(self, budget: int) -> None:
-        """Set a new total budget; see `AskTell.extend`."""
-        self._apply_any(self._records.extending(budget))
+    def extend(self, budget: int | None = None, *, horizon: int | None = None) -> None:
+        """Set a new total budget, or a horizon for a run without an end; see `AskTell.extend`."""
+        self._apply_any(self._records.extending(budget, horizon))
 
     @in_turn
     def set_baseline(self, params: Mapping[str, Scalar]) -> None:
@@ -403,9 +415,14 @@ class Optimizer(WithLock):
         return None if now is None else dict(now.params)
 
     @property
-    def budget(self) -> int:
-        """The total number of evaluations, after the last `extend`."""
-        return self._records.budget
+    def budget(self) -> int | None:
+        """The total number of evaluations, after the last `extend`; None if there is no end."""
+        return self._records.given.budget
+
+    @property
+    def horizon(self) -> int | None:
+        """How many evaluations the run looks ahead at most; None for the whole budget."""
+        return self._records.given.ahead
 
     @property
     def asked(self) -> int:
@@ -414,7 +431,7 @@ class Optimizer(WithLock):
 
     @property
     def remaining(self) -> int:
-        """The number of evaluations that may still be asked for; at least 0."""
+        """The number of evaluations that may still be asked for; the horizon if there is no end."""
         return self._records.remaining
 
     @property
@@ -621,10 +638,11 @@ class Optimizer(WithLock):
         """The settings as plain JSON types.  For studies and front ends; users do not need it."""
         safety = self.safety.to_json()
         known = {} if self._known is None else self._known.to_json()
+        horizon = self._start.horizon.to_json()  # extensions are events
         return {
-            "version": settings_version({**safety, **known}),
+            "version": settings_version({**safety, **known, **horizon}),
             "space": self._first_space.to_json(),  # changes are events
-            **self._start.horizon.to_json(),  # extensions are events
+            **horizon,
             "seed": self.seed,
             "policy": stored_policy(self.policy),
             "direction": self.direction,
@@ -841,7 +859,8 @@ class Optimizer(WithLock):
         """The next point, and the beliefs that it follows from, with new fits if they are due."""
         rng = np.random.default_rng([self.seed, len(self._records.trials)])
         under_way = len(self._records.waiting) + len(self._records.proposed)
-        plain = Decision("design", self.policy.name, self.remaining, under_way)
+        endless = self._records.horizon.is_endless or None
+        plain = Decision("design", self.policy.name, self.remaining, under_way, endless=endless)
         guards = self._guards.refit_if_due().current().relative_to(self._records.baseline)
         baseline = self._refuge(guards)
         blind = self._is_limited and not self._belief.told  # nothing is known to be allowed
@@ -857,7 +876,8 @@ class Optimizer(WithLock):
         begun += 0 if start.listed else len(self._records.known)
         # A trial in place of a forbidden point counts.  But a point that was forbidden by a
         # guardrail may be allowed later, in time for what it tells to be of use.
-        later = bool(self.safety.guardrails) and 2 * self.asked < self.budget
+        held_back = bool(self.safety.guardrails) and not self.safety.free_start
+        later = held_back and 2 * self.asked < self._records.horizon.planned
         if self._is_limited and not start.listed and not later:
             begun = max(begun, self._records.used)
         fitted = self._belief.fitted
@@ -890,7 +910,7 @@ class Optimizer(WithLock):
         fresh = self._belief.refit_if_due()
         plain = replace(plain, refitted=fresh.source is not self._belief.source)
         situation = self._situation(fresh, rng, guards)
-        x, decision = situation.decide(plain, points)
+        x, decision = situation.decide(plain, points, free_start=self.safety.free_start)
         if self._is_rejected(x):
             found = situation.best_allowed(plain)
             if found is None or self._is_rejected(found[0]):
@@ -1070,7 +1090,7 @@ class Optimizer(WithLock):
 
     def __repr__(self) -> str:
         return (
-            f"Optimizer({self.policy.name}, {self.direction}, asked {self.asked} of {self.budget},"
+            f"Optimizer({self.policy.name}, {self.direction}, asked {self._records.horizon},"
             f" told {self.observations})"
         )
 
@@ -1078,7 +1098,7 @@ class Optimizer(WithLock):
         return html_of(self)
 
     def __iter__(self) -> Iterator[Trial]:
-        """Ask for trials until the budget is spent; see `AskTell`."""
+        """Ask for trials until the budget is spent, or for ever without one; see `AskTell`."""
         check_automatic(self.safety.mode)
         while self.remaining:
             yield self.ask()
@@ -1126,7 +1146,7 @@ def html_of(optimizer: Optimizer, name: str = "Optimizer") -> str:
     state = {
         "policy": optimizer.policy.name,
         "direction": optimizer.direction,
-        "evaluations": f"{optimizer.asked} of {optimizer.budget} asked for",
+        "evaluations": f"{optimizer._records.horizon} asked for",
         "results": optimizer.observations,
         "pending": len(optimizer.pending),
     }

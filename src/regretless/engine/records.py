@@ -45,7 +45,7 @@ from regretless.errors import (
     TrialError,
     UnknownTrialError,
 )
-from regretless.horizon import Horizon
+from regretless.horizon import MAX_WHOLE, Horizon
 from regretless.results import Decision, Row, Trial, checked_decision, number_of
 from regretless.safety import CONTROL, OBJECTIVE, RESERVED, Mode
 from regretless.space import (
@@ -59,8 +59,6 @@ from regretless.space import (
     changed,
     parameters_from_json,
 )
-
-MAX_WHOLE = 10**100  # a budget or a seed; what is larger may be more than a double holds
 
 Outcomes = Mapping[str, Outcome]
 
@@ -111,7 +109,7 @@ class Records:
 
     Args:
         space: the search space.
-        budget: the total number of evaluations.
+        given: the budget and the horizon.
         policy: the name of the policy, for the decisions of adopted trials.
         check_columns: raises if the model can't work with these columns.
         baseline: the setting that runs today, if it is known.
@@ -121,7 +119,7 @@ class Records:
     def __init__(
         self,
         space: Space,
-        budget: int,
+        given: Horizon,
         policy: str,
         check_columns: Callable[[tuple[Parameter, ...]], object],
         baseline: Mapping[str, Scalar] | None = None,
@@ -129,7 +127,7 @@ class Records:
     ) -> None:
         self.space = space
         self.check_columns = check_columns
-        self.budget = budget
+        self.given = given
         self.policy = policy
         self.mode = mode
         self.trials: list[Record] = []  # by number
@@ -206,7 +204,8 @@ class Records:
 
     def adopting(self, params: Mapping[str, Scalar], decision: Decision | None = None) -> Asked:
         """The event of the next trial, at a point that somebody else chose."""
-        given = Decision("given", self.policy, self.remaining, len(self.waiting))
+        endless = self.horizon.is_endless or None
+        given = Decision("given", self.policy, self.remaining, len(self.waiting), endless=endless)
         why = checked_decision(given if decision is None else decision)
         return self.asking(self.space.validate(params), why)
 
@@ -272,10 +271,14 @@ class Records:
         known = self.prior[number].status == "retracted"
         return None if known else Unobserved(number, reason)
 
-    def extending(self, budget: int, always: bool = False) -> Extended | None:
-        """The event of an extend; None if the budget is the same and `always` is false."""
-        total = self._checked_budget(budget)
-        return Extended(total) if always or total != self.budget else None
+    def extending(
+        self, budget: int | None, horizon: int | None = None, always: bool = False
+    ) -> Extended | None:
+        """The event of an extend; None if it changes nothing and `always` is false."""
+        event = Extended(budget, horizon)
+        extended = self._extended(event)
+        checked = Extended(None if budget is None else extended.budget, horizon)
+        return checked if always or extended != self.given else None
 
     def rebasing(self, params: Mapping[str, Scalar], always: bool = False) -> Baseline | None:
         """The event of a new baseline; None if it is the present one and `always` is false."""
@@ -402,7 +405,7 @@ class Records:
                 self.known.setdefault(x.tobytes(), self._as_of_now(x, params))
 
     def fold_extended(self, event: Extended) -> None:
-        self.budget = self._checked_budget(event.budget)
+        self.given = self._extended(event)
 
     def fold_based(self, event: Baseline) -> None:
         params = self.space.validate(event.params)
@@ -497,7 +500,7 @@ class Records:
 
         Rejected trials do not count.
         """
-        return Horizon(self.budget, self.used)
+        return self.given._replace(asked=self.used)
 
     @property
     def used(self) -> int:
@@ -519,7 +522,7 @@ class Records:
 
     @property
     def remaining(self) -> int:
-        """The number of evaluations that may still be asked for."""
+        """The number of evaluations that may still be asked for; the horizon if there is no end."""
         return self.horizon.remaining
 
     @property
@@ -655,8 +658,18 @@ class Records:
         if self.mode != "recommend":
             raise ConfigError(f"{verb}: needs mode='recommend', and the mode is {self.mode!r}")
 
-    def _checked_budget(self, budget: object) -> int:
-        return whole("budget", budget, least=max(1, self.used), most=MAX_WHOLE)
+    def _extended(self, event: Extended) -> Horizon:
+        """The budget and the horizon after an extend."""
+        if (event.budget is None) == (event.horizon is None):
+            raise ConfigError(
+                "extend: need either a budget, or a horizon for a run without an end, got"
+                f" budget={shown(event.budget)} and horizon={shown(event.horizon)}"
+            )
+        if event.budget is None:
+            ahead = whole("horizon", event.horizon, least=1, most=MAX_WHOLE)
+            return self.given._replace(budget=None, ahead=ahead)
+        least = max(1, self.used)
+        return self.given._replace(budget=whole("budget", event.budget, least, MAX_WHOLE))
 
 
 def _present(space: Space, x: Array, known: Mapping[str, Scalar]) -> dict[str, Scalar]:

@@ -59,8 +59,10 @@ def arguments(
     created = read("created", settings.get("version", 0), settings)
     assert isinstance(created, Created)
     known = {name: value for name, value in created.settings.items() if name in _AS_THEY_ARE}
+    horizon = Horizon.from_json(created.settings)
     return known | {
-        "budget": Horizon.from_json(created.settings).budget,
+        "budget": horizon.budget,
+        "horizon": horizon.ahead,
         "space": _space(created.settings["space"], space),
         "policy": policy or make_policy(created.settings["policy"]),
         "model": Model.from_json(created.settings["model"]),

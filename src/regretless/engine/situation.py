@@ -27,11 +27,13 @@ from regretless.policies import (
     Change,
     ChangePays,
     Constraint,
+    Limit,
     MostLikely,
     Policy,
     PolicyInput,
     Predicted,
     Score,
+    Unknown,
     upper_score,
 )
 from regretless.results import Decision, Landscape, PeriodEffect
@@ -50,6 +52,7 @@ from regretless.search import (
 from regretless.space import Space, has_structure
 
 STEP_LIMIT = "step limit"  # what a decision calls `max_step`
+FREE_START = "the start may break guardrails"  # what a decision says of a point with `free_start`
 _DRAWS = 64  # of which a random point takes the first that may be tried
 
 
@@ -285,19 +288,24 @@ class Situation:
         moved = np.vstack([draws, -draws]) * np.sqrt(np.maximum(variance, 0.0)) @ axes.T
         return float((before.predict(x)[0] + moved).max(axis=1).mean())
 
-    def decide(self, plain: Decision, start: Sequence[Array] = ()) -> tuple[Array, Decision]:
+    def decide(
+        self, plain: Decision, start: Sequence[Array] = (), *, free_start: bool = False
+    ) -> tuple[Array, Decision]:
         """The next point, and `plain` with its reason and its numbers.
 
         Args:
             plain: the decision without its numbers.
             start: points of the start; the first one that is allowed is taken.
+            free_start: whether a point of the start may break guardrails.
         """
         held_back = None
         for first in start:
             objection = self.objection(first)
-            if objection is None:
-                held_back = held_back or plain.held_back
-                return first, replace(plain, held_back=held_back, **self._numbers(first))
+            free = free_start and objection is not None and self._is_free(first)
+            if objection is None or free:
+                held_back, caution = held_back or plain.held_back, FREE_START if free else None
+                numbers = self._numbers(first)
+                return first, replace(plain, held_back=held_back, caution=caution, **numbers)
             held_back = held_back or objection
         choice = self._stay() if self.horizon.is_spent else self._search()
         if self.reach is not None:
@@ -344,6 +352,11 @@ class Situation:
         slacks = _slacks(self.constraints, self.inputs.posterior, x[None, :])[:, 0]
         worst = int(np.argmin(slacks))
         return self._refusal(x) if slacks[worst] >= FEASIBLE else self.constraints[worst].name
+
+    def _is_free(self, x: Array) -> bool:
+        """Whether the point x keeps to all constraints other than the guardrails."""
+        others = tuple(c for c in self.constraints if not isinstance(c, Limit | Unknown))
+        return replace(self, constraints=others).objection(x) is None
 
     def _numbers(self, x: Array) -> dict[str, Any]:
         """What the constraints say about the chosen point."""

@@ -14,6 +14,7 @@ from math import log, pi, sqrt
 from typing import Any
 
 from regretless.errors import ConfigError, MissingExtraError
+from regretless.horizon import Horizon
 from regretless.improvement import gate
 
 try:
@@ -200,19 +201,23 @@ def _check_baseline(X_baseline: Tensor) -> None:
 def _inputs_from_ax(
     model: Model,
     training_data: Any,
-    budget: int,
+    budget: int | None = None,
     posterior_transform: PosteriorTransform | None = None,
     X_pending: Tensor | None = None,
     constraints: Any = None,
+    horizon: int | None = None,
 ) -> dict[str, Any]:
-    """What Ax calls, with `botorch_acqf_options={"budget": ...}`; each observation has cost one."""
+    """What Ax calls, with `botorch_acqf_options={"budget": ...}`; each observation has cost one.
+
+    With `{"horizon": ...}` instead, there is no end.
+    """
     if constraints:
         raise ConfigError(f"constraints: EIC knows none on outcomes, got {len(constraints)}")
     data = training_data if hasattr(training_data, "X") else next(iter(training_data.values()))
     return {
         "model": model,
         "X_baseline": data.X,
-        "remaining": max(1, budget - len(data.X)),
+        "remaining": int(Horizon.checked(budget, horizon)._replace(asked=len(data.X)).steps),
         "posterior_transform": posterior_transform,
         "X_pending": X_pending,
     }

@@ -25,6 +25,7 @@ from regretless.errors import (
     NoResultsError,
     SpaceError,
 )
+from regretless.horizon import Horizon
 from regretless.integrations._endings import Endings
 from regretless.model import Model
 from regretless.policies import Policy
@@ -56,7 +57,8 @@ class RegretlessSampler(BaseSampler):
 
     Args:
         budget: how many trials this study will run, finished ones included.  It decides how long
-            to explore, and Optuna does not tell a sampler its n_trials.
+            to explore, and Optuna does not tell a sampler its n_trials.  None if the study has no
+            end; it then needs a `horizon`.
         policy: how the next point is chosen, by name or as an instance; see
             `regretless.Optimizer`.
         seed: the seed of all random numbers; None draws one.  Leave it out if several processes
@@ -67,8 +69,10 @@ class RegretlessSampler(BaseSampler):
         guardrails: limits on what the objective sets with `trial.set_constraint(name, value)`, or
             with `trial.set_user_attr(name, value)`: for the former, `AtMost(name, 0.0)`.  A first
             trial that keeps to them is best enqueued (`study.enqueue_trial`).
+        free_start: whether the points of the start may break guardrails.
         baseline: the parameters that run today.  They are the first trial of a study, and
             `recommend` says what the best point brings over them.
+        horizon: how many trials to look ahead; see `regretless.Optimizer`.
         independent_sampler: a sampler for the first trial, and for parameters that cannot be tuned
             (the log names them).  A parameter that not every trial has is tuned if a choice of
             another one decides about it: if no choice of that one was seen both with and without
@@ -91,24 +95,28 @@ class RegretlessSampler(BaseSampler):
 
     def __init__(
         self,
-        budget: int,
+        budget: int | None = None,
         *,
         policy: str | Policy = "ids",
         seed: int | None = None,
         n0: int | None = None,
         model: Model | None = None,
         guardrails: Sequence[Guardrail] | None = None,
+        free_start: bool | None = None,
         baseline: dict[str, Any] | None = None,
+        horizon: int | None = None,
         independent_sampler: BaseSampler | None = None,
     ) -> None:
         self._baseline = dict(baseline or {})
         self._settings: dict[str, Any] = {
             "budget": budget,
+            "horizon": horizon,
             "policy": policy,
             "seed": _fresh_seed() if seed is None else seed,
             "n0": n0,
             "model": model,
             "guardrails": guardrails,
+            "free_start": free_start,
         }
         # Raises ConfigError if a setting is wrong.
         probe = Optimizer(Space({"any": Float(0.0, 1.0)}), **self._settings)
@@ -215,8 +223,9 @@ class RegretlessSampler(BaseSampler):
 
     def _note_given(self, study: Study, trial: FrozenTrial) -> None:
         spent = sum(_is_ours(t) for t in _all_trials(study) if t.number != trial.number)
-        left = max(0, self._settings["budget"] - spent)
-        _note(study, trial, Decision("given", self._policy_name, left), {})
+        horizon = Horizon(self._settings["budget"], spent, self._settings["horizon"])
+        given = Decision("given", self._policy_name, horizon.remaining)
+        _note(study, trial, replace(given, endless=horizon.is_endless or None), {})
 
     def _warn_once(self, study: Study, name: str, distribution: BaseDistribution) -> None:
         if (study.study_name, name) in self._warned:
@@ -431,7 +440,8 @@ class _Fold:
             self.finished.add(trial.number)
         # Trials that failed before they were anywhere have cost as much as others.
         lost = max(0, len(ours) - len(self.asked))
-        self.optimizer.extend(max(self.budget - lost, self.optimizer.asked, 1))
+        if self.budget is not None:
+            self.optimizer.extend(max(self.budget - lost, self.optimizer.asked, 1))
 
     def external(self, params: dict[str, Scalar]) -> dict[str, Any]:
         present = {name: d for name, d in self.space.items() if name in params}

@@ -46,7 +46,8 @@ class RegretlessSearch(Searcher):
         space: a dict of Tune's search spaces and constants; None takes the Tuner's `param_space`.
         metric: the name of what the trials report; None takes that of the TuneConfig.
         mode: "min" or "max"; None takes that of the TuneConfig.
-        budget: how many trials will be run; None takes the TuneConfig's `num_samples`.
+        budget: how many trials will be run; None takes the TuneConfig's `num_samples`.  If that is
+            -1, the run has no end, and needs a `horizon`.
         points_to_evaluate: configurations to try first, in this order.
         policy: how the next point is chosen, by name or as an instance; see
             `regretless.Optimizer`.
@@ -55,9 +56,11 @@ class RegretlessSearch(Searcher):
         model: the model of the objective; see `regretless.Model`.
         baseline: the configuration that runs today; see `regretless.Optimizer`.
         guardrails: limits on other metrics that the trials report; see `regretless.Optimizer`.
+        free_start: whether the points of the start may break guardrails.
         loss_budget: the most that all trials may lose against the baseline; see
             `regretless.Optimizer`.
         confidence: the probability with which the loss budget holds.
+        horizon: how many trials to look ahead; see `regretless.Optimizer`.
 
     Raises:
         ConfigError: the metric is not a string, or the space has none of Tune's search spaces, a
@@ -91,8 +94,10 @@ class RegretlessSearch(Searcher):
         model: Model | None = None,
         baseline: Config | None = None,
         guardrails: Sequence[Guardrail] | None = None,
+        free_start: bool | None = None,
         loss_budget: float | None = None,
         confidence: float | None = None,
+        horizon: int | None = None,
     ) -> None:
         super().__init__(metric=metric, mode=mode)
         if not isinstance(metric, str | None):
@@ -102,6 +107,7 @@ class RegretlessSearch(Searcher):
         self._first = list(points_to_evaluate or ())
         self._settings: dict[str, Any] = {"policy": policy, "seed": seed, "n0": n0, "model": model}
         self._settings |= {"loss_budget": loss_budget, "confidence": confidence}
+        self._settings |= {"free_start": free_start, "horizon": horizon}
         self._baseline = baseline
         self._own_space = None if space is None else _TuneSpace(space)
         self._space = self._own_space
@@ -119,7 +125,7 @@ class RegretlessSearch(Searcher):
         samples = spec.get("num_samples", -1)
         if self._endings is not None:  # it goes on, in another experiment
             optimizer = self._endings.optimizer
-            if self._budget is None and samples > 0:
+            if self._budget is None and samples > 0 and optimizer.budget is not None:
                 optimizer.extend(max(optimizer.budget, optimizer.asked + samples))
             return False
         self._metric = self._metric or metric
@@ -220,8 +226,11 @@ class RegretlessSearch(Searcher):
 
     def _set_up(self, space: _TuneSpace, samples: int | None) -> Endings:
         budget = samples if self._budget is None else self._budget
-        if budget is None:
-            raise ConfigError(f"budget: need one, here or as num_samples {_IN_TUNE}")
+        if budget is None and self._settings["horizon"] is None:
+            raise ConfigError(
+                f"budget: need one, here or as num_samples {_IN_TUNE}; or a horizon for a run"
+                " without an end"
+            )
         if self._mode not in ("min", "max"):
             raise ConfigError(f"mode: need 'min' or 'max', here or {_IN_TUNE}, got {self._mode!r}")
         if not isinstance(self._metric, str):

@@ -15,9 +15,10 @@ from itertools import chain, islice
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
-from regretless.defaults import Defaults
+from regretless.defaults import Defaults, FitRules
 from regretless.errors import NoResultsError, StorageError
 from regretless.model.data import Data
 from regretless.model.ensemble import draw_ensemble, hypers_of
@@ -387,10 +388,15 @@ class Belief:
         rng = np.random.default_rng([_ENSEMBLE, len(self.told)])
         weights = self.posterior.weights if isinstance(self.posterior, Mixture) else None
         before, surprised = self._last_draws(scale)
-        drawn = draw_ensemble(
-            data, start, self.model, rules, rng, before, weights, surprised, noise
-        )
+        model = self.model
+        if rules.ensemble.least_extent < 1.0 and not all_alike(data):
+            model, rules = _for_whole_space(model, rules, data.x, self._ordered)
+        drawn = draw_ensemble(data, start, model, rules, rng, before, weights, surprised, noise)
         return {"ensemble": drawn, "ok": not all_alike(data)}
+
+    @cached_property
+    def _ordered(self) -> NDArray[np.bool_]:
+        return np.array([column.has_order for column in self.columns])
 
     def _last_draws(self, scale: float) -> tuple[list[list[float]], bool]:
         """The last draws, in the units of the new scale; and whether results were a surprise.
@@ -446,3 +452,21 @@ class Belief:
         kernel = start.kernel.with_theta(np.array(source["theta"]))
         lam2, omega2 = float(source["lam2"]), float(source["omega2"])
         return (replace(start, kernel=kernel, lam2=lam2, omega2=omega2),)
+
+
+def _for_whole_space(
+    model: Model, rules: FitRules, x: Array, ordered: NDArray[np.bool_]
+) -> tuple[Model, FitRules]:
+    """Priors of the signal and the noise if the visited points are in a small part of the space.
+
+    Values have unit spread over the visited points.  If these extend over a share e of each range,
+    a line through them has the spread 1/e over the whole space.  So log omega^2 is expected to be
+    larger by -2 log e.  The noise, log lam^2 + log omega^2, is expected to be the same.
+    """
+    extents = np.ptp(x, axis=0)[ordered] if ordered.any() else np.ones(1)
+    extent = math.exp(float(np.log(np.maximum(extents, rules.ensemble.least_extent)).mean()))
+    more = -2.0 * math.log(extent)
+    center, spread = rules.ensemble.log_signal
+    ensemble = rules.ensemble._replace(log_signal=(center + more, spread))
+    noise, factor = model.noise_prior
+    return replace(model, noise_prior=(noise - more, factor)), rules._replace(ensemble=ensemble)

@@ -16,7 +16,7 @@ def same_point(
     score: Score,
     begin: Candidates,
     x: Array,
-    steps: int,
+    steps: float,
     rules: MergeRules,
     equal: Sequence[int] = (),
 ) -> int | None:
@@ -35,7 +35,7 @@ def same_point(
         score: the score that x maximises, with its constraints.
         begin: the candidates of the search, with the posterior and the visited points.
         x: the new point.
-        steps: the number of evaluations that remain.
+        steps: the number of evaluations that a gain pays for.
         rules: the constants.
         equal: columns in which close points are equal, because their coordinates are only names.
 

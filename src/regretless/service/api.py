@@ -167,12 +167,12 @@ async def set_baseline(this: This, now: schema.BaselineIn, key: Key = None) -> N
 
 @router.post("/{name}/extend", status_code=NO_CONTENT)
 async def extend(this: This, extension: schema.Extension, key: Key = None) -> None:
-    """Set a new total budget.
+    """Set a new total budget, or a horizon instead: then the run has no end.
 
     A request that is repeated with the same Idempotency-Key changes nothing, even if the budget
     was changed in between.
     """
-    await this.do(this.study.extend, extension.budget, key=key)
+    await this.do(this.study.extend, extension.budget, horizon=extension.horizon, key=key)
 
 
 @router.post("/{name}/trials/{number}/approve", status_code=NO_CONTENT)

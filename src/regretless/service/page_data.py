@@ -69,6 +69,7 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
         "pending": _under_way(snapshot, optimizer.pending),
         "proposed": _under_way(snapshot, optimizer.proposed),
         "decisions": _decisions(rows),
+        "metrics": optimizer.safety.metrics,
         "guardrails": [vars(each) for each in Ledger.from_rows(optimizer, rows).violations()],
         "baseline": optimizer.baseline and _exact(optimizer.baseline),
         "loss": view and _loss(Ledger.from_rows(optimizer, rows)),

@@ -177,7 +177,10 @@ class NewStudy(_Request):
 
     name: NewName
     space: SpaceIn
-    budget: Budget
+    budget: Annotated[Budget | None, Field(description="null if the run has no end")] = None
+    horizon: Annotated[
+        StrictInt | None, Field(ge=1, le=MAX_SAFE, description="evaluations to look ahead")
+    ] = None
     policy: Annotated[StrictStr | None, Field(description=", ".join(POLICIES))] = None
     direction: Literal["maximize", "minimize"] | None = None
     seed: Annotated[StrictInt | None, Field(ge=0, le=MAX_SAFE)] = None
@@ -195,6 +198,9 @@ class NewStudy(_Request):
     ] = None
     change_cost: Annotated[float | None, Strict(), Field(description="of each change")] = None
     sparse_changes: StrictBool | None = None
+    free_start: Annotated[
+        StrictBool | None, Field(description="points of the start may break guardrails")
+    ] = None
     mode: Literal["automatic", "recommend"] | None = None
     optimum: Annotated[
         float | None, Strict(), Field(description="the best value, if it is known")
@@ -280,7 +286,10 @@ class Change(_Request):
 
 
 class Extension(_Request):
-    budget: Budget
+    budget: Budget | None = None
+    horizon: Annotated[
+        StrictInt | None, Field(ge=1, le=MAX_SAFE, description="instead: a run without an end")
+    ] = None
 
 
 class OlderThan(_Request):
@@ -394,9 +403,10 @@ class Summary(BaseModel):
     error: str | None = None
     direction: str | None = None
     policy: str | None = None
-    budget: int | None = None
+    budget: Annotated[int | None, Field(description="null if there is no end")] = None
+    horizon: Annotated[int | None, Field(description="evaluations to look ahead")] = None
     asked: int | None = None
-    remaining: int | None = None
+    remaining: Annotated[int | None, Field(description="the horizon if there is no end")] = None
     told: int | None = None
     pending: int | None = None
     abandoned: int | None = None

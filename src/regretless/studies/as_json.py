@@ -25,6 +25,7 @@ def study_json(view: Snapshot) -> dict[str, Any]:
         "time": view.time.isoformat(),
         "settings": optimizer.spec() | {"space": optimizer.space.to_json()},
         "budget": optimizer.budget,
+        "horizon": optimizer.horizon,
         "asked": optimizer.asked,
         "remaining": optimizer.remaining,
         "archived": view.archived,
@@ -40,7 +41,10 @@ def study_json(view: Snapshot) -> dict[str, Any]:
 
 
 def counts(optimizer: Optimizer) -> dict[str, Any]:
-    """The budget, what is left of it, and how many trials and prior results have each status."""
+    """The budget, what is left of it, and how many trials and prior results have each status.
+
+    The budget is None if there is no end; what is left is then the horizon.
+    """
     records = optimizer._records  # its history would copy every row
     status = Counter(record.status for record in records.trials)
     status["observed"] = sum(row.status == "observed" for row in records.prior)
@@ -48,6 +52,7 @@ def counts(optimizer: Optimizer) -> dict[str, Any]:
     status["rejected"] += status["reconsidered"]
     return {
         "budget": optimizer.budget,
+        "horizon": optimizer.horizon,
         "asked": optimizer.asked,
         "remaining": optimizer.remaining,
         **{name: status[name] for name in _COUNTED},

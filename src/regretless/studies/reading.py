@@ -69,9 +69,14 @@ class Reading(ABC):
         return self._look(lambda optimizer: optimizer.baseline)
 
     @property
-    def budget(self) -> int:
-        """The total number of evaluations, after the last `extend`."""
+    def budget(self) -> int | None:
+        """The total number of evaluations, after the last `extend`; None if there is no end."""
         return self._look(lambda optimizer: optimizer.budget)
+
+    @property
+    def horizon(self) -> int | None:
+        """How many evaluations the run looks ahead at most; None for the whole budget."""
+        return self._look(lambda optimizer: optimizer.horizon)
 
     @property
     def asked(self) -> int:
@@ -80,7 +85,7 @@ class Reading(ABC):
 
     @property
     def remaining(self) -> int:
-        """The number of evaluations that may still be asked for; at least 0."""
+        """The number of evaluations that may still be asked for; the horizon if there is no end."""
         return self._look(lambda optimizer: optimizer.remaining)
 
     @property

@@ -45,7 +45,8 @@ def differences(created: Created, optimizer: Optimizer, given: Mapping[str, Any]
     if stored["policy"]["name"] not in POLICIES:
         there["policy"] = stored["policy"]
     # A setting may need another one that was not given again, as a loss budget needs a baseline.
-    settings = {"space": optimizer.space, "budget": optimizer.budget, **vars(optimizer.safety)}
+    settings = {"space": optimizer.space, **vars(optimizer.safety)}
+    settings |= {"budget": optimizer.budget, "horizon": optimizer.horizon}
     settings |= given
     here = through_json(Optimizer(**settings).spec())
     if "tail" not in stored["model"]:  # stored before this setting existed
@@ -58,10 +59,10 @@ def differences(created: Created, optimizer: Optimizer, given: Mapping[str, Any]
             out += _space_differences(there[key], here[key])
         elif key == "baseline":
             continue
-        elif key != "budget":
+        elif key not in ("budget", "horizon"):
             out.append(f"{key}: {shown(there.get(key))} there, {shown(here.get(key))} here")
-        elif here[key] != optimizer.budget:
-            out.append(f"budget: {optimizer.budget} there, {here[key]} here (see extend)")
+        elif here[key] != (now := getattr(optimizer, key)):
+            out.append(f"{key}: {now} there, {here[key]} here (see extend)")
     return out + _baseline_difference(optimizer, here.get("baseline"), given)
 
 

@@ -80,7 +80,18 @@ _VERDICTS = (Approved, Rejected, Reconsidered)
 _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
     # A proposal must not be near a point that was rejected meanwhile, and its fit must not have
     # seen a result that was retracted.
-    Asked: (Asked, Extended, Baseline, Rejected, Retracted, Unobserved, Changed, Archived),
+    # Without an abandoned trial, another setting runs, from which steps are limited.
+    Asked: (
+        Asked,
+        Abandoned,
+        Extended,
+        Baseline,
+        Rejected,
+        Retracted,
+        Unobserved,
+        Changed,
+        Archived,
+    ),
     Extended: (Asked, Extended),
     Baseline: (Asked, Baseline, Changed),
     Abandoned: (Told, Abandoned, Retracted),
@@ -135,6 +146,7 @@ class Study(Reading):
         *,
         space: Space | None = None,
         budget: int | None = None,
+        horizon: int | None = None,
         seed: int | None = None,
         policy: str | Policy | None = None,
         direction: Direction | None = None,
@@ -149,6 +161,7 @@ class Study(Reading):
         max_step: Mapping[str, Step] | None = None,
         change_cost: float | None = None,
         sparse_changes: bool | None = None,
+        free_start: bool | None = None,
         mode: Mode | None = None,
         optimum: float | None = None,
         bound: float | None = None,
@@ -156,17 +169,18 @@ class Study(Reading):
     ) -> Self:
         """Create a study, or open it if it exists.
 
-        To create a study, give `space` and `budget`.  If the study exists, the settings you give
-        must equal its stored ones.  The budget may also be the extended one.
+        To create a study, give `space` and `budget`; or `space` and `horizon`, for a study without
+        an end.  If the study exists, the settings you give must equal its stored ones.  The budget
+        and the horizon may also be those of the last `extend`.
 
         Args:
             url: a path (SQLite), the URL of a database (`postgresql://user@host/name`), or an open
                 Journal, for several studies over the same connections.
             name: the name of the study.
-            space, budget, seed, policy, direction, design, n0, model, defaults, baseline,
-                loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes, mode,
-                optimum, bound: the settings of `Optimizer`; None for its default, or for the stored
-                setting.
+            space, budget, horizon, seed, policy, direction, design, n0, model, defaults, baseline,
+                loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes,
+                free_start, mode, optimum, bound: the settings of `Optimizer`; None for its
+                default, or for the stored setting.
             read_only: whether to refuse every change.
 
         Returns:
@@ -174,7 +188,7 @@ class Study(Reading):
 
         Raises:
             ConfigError: a setting is not valid, or differs from the stored one.
-            UnknownStudyError: there is no such study, and `space` or `budget` is missing.
+            UnknownStudyError: there is no such study, and `space` or the `budget` is missing.
             StorageError: the database cannot be reached, or there is no journal.
             MissingExtraError: SQLAlchemy is not installed.
         """
@@ -184,6 +198,7 @@ class Study(Reading):
         settings: dict[str, Any] = {
             "space": space,
             "budget": budget,
+            "horizon": horizon,
             "seed": seed,
             "policy": policy,
             "direction": direction,
@@ -198,12 +213,14 @@ class Study(Reading):
             "max_step": max_step,
             "change_cost": change_cost,
             "sparse_changes": sparse_changes,
+            "free_start": free_start,
             "mode": mode,
             "optimum": optimum,
             "bound": bound,
         }
         given = {key: value for key, value in settings.items() if value is not None}
-        complete = space is not None and budget is not None and not read_only
+        planned = budget is not None or horizon is not None
+        complete = space is not None and planned and not read_only
         fresh = Optimizer(**given) if complete else None  # nothing is created with wrong settings
         if isinstance(url, Journal):
             study = cls._create_or_resume(url, name, fresh, given)
@@ -400,19 +417,21 @@ class Study(Reading):
                 abandoned.append(trial)
         return abandoned
 
-    def extend(self, budget: int, *, key: str | None = None) -> None:
-        """Set a new total budget; see `AskTell.extend`.
+    def extend(
+        self, budget: int | None = None, *, horizon: int | None = None, key: str | None = None
+    ) -> None:
+        """Set a new total budget, or a horizon for a run without an end; see `AskTell.extend`.
 
         A call that is repeated with the same `key` has no effect, even if others extended the
         budget since.
         """
-        budget = whole("budget", budget, least=1)
+        budget = None if budget is None else whole("budget", budget, least=1)
         self._record(
             # With a key, store an event even if the budget is unchanged, so that a repeated call
             # finds it.
-            lambda records: records.extending(budget, always=key is not None),
+            lambda records: records.extending(budget, horizon, always=key is not None),
             self._key("extend", key),
-            change=Extended(budget),
+            change=Extended(budget, horizon),
         )
 
     def set_baseline(self, params: Mapping[str, Scalar], *, key: str | None = None) -> None:
@@ -539,7 +558,10 @@ class Study(Reading):
             self._record(lambda records: records.changing(add, freeze, widen, drop), name)
 
     def __iter__(self) -> Iterator[Trial]:
-        """Ask for trials until the budget is spent.  Other processes may ask at the same time."""
+        """Ask for trials until the budget is spent, or for ever without one.
+
+        Other processes may ask at the same time.
+        """
         check_automatic(self._state.optimizer.safety.mode)
         return until_spent(lambda: self.ask(within_budget=True))
 

@@ -77,7 +77,8 @@ export function studyView(name, refresh, announce) {
 }
 
 function news({ counts, best }) {
-  return `${plural(counts.told, "result")}, ${counts.remaining} left. Best mean ${number(best.mean)}.`;
+  const left = counts.budget === null ? "" : `, ${counts.remaining} left`;
+  return `${plural(counts.told, "result")}${left}. Best mean ${number(best.mean)}.`;
 }
 
 // -- the incumbent --------------------------------------------------------------------------------
@@ -178,9 +179,13 @@ function state(name, refresh) {
   const update = ({ counts, noise_sd, periods, worth_exploring, calibration, mode, archived }) => {
     ask.textContent = mode === "recommend" ? "Ask for a proposal" : "Ask for a trial";
     ask.disabled = archived;
+    const endless = counts.budget === null;
+    bar.hidden = endless;
     bar.max = Math.max(counts.budget, counts.asked);
     bar.value = counts.asked;
-    words.textContent = `${counts.remaining.toLocaleString("en")} of ${counts.budget.toLocaleString("en")} evaluations left`;
+    words.textContent = endless
+      ? `${counts.asked.toLocaleString("en")} evaluations so far, no end; each gain counts for the next ${counts.remaining.toLocaleString("en")}`
+      : `${counts.remaining.toLocaleString("en")} of ${counts.budget.toLocaleString("en")} evaluations left`;
     const rows = [
       ["Told", counts.told],
       ["Pending", counts.pending],
@@ -204,7 +209,7 @@ function state(name, refresh) {
       ...rows.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, String(value)))),
     );
     total.min = counts.asked;
-    total.placeholder = String(2 * counts.budget);
+    total.placeholder = String(2 * (counts.budget ?? counts.asked));
   };
   return { element, update };
 }
@@ -233,7 +238,7 @@ function verbs(refresh) {
 
 function pending(name, refresh) {
   const doing = verbs(refresh);
-  const make = (trial) => waiting(name, trial, doing);
+  const make = (trial, data) => waiting(name, trial, data.metrics, doing);
   return underWay("Pending trials", "third", doing, make, (data) => data.pending);
 }
 
@@ -265,7 +270,7 @@ function underWay(title, size, doing, make, wanted) {
     }
     for (const trial of wanted(data)) {
       if (shown.has(trial.number)) continue;
-      shown.set(trial.number, make(trial));
+      shown.set(trial.number, make(trial, data));
       items.append(shown.get(trial.number).element);
     }
     none.hidden = shown.size > 0;
@@ -322,19 +327,36 @@ function proposal(name, trial, doing, refresh) {
   return { element, tick };
 }
 
-function waiting(name, trial, doing) {
-  const { lines, tick } = about(trial);
-  const value = h("input", {
-    id: `tell-${trial.number}`,
+// A field for a number; `read` returns null if it is empty.
+function numberField(id, label, options) {
+  const input = h("input", {
+    id,
     inputmode: "decimal",
-    required: true,
     autocomplete: "off",
     class: "short",
+    ...options,
   });
+  const read = () => {
+    const number = typed(input.value);
+    if (number !== null && !Number.isFinite(number))
+      throw new Error(`${label} must be a number, not “${input.value}”.`);
+    return number;
+  };
+  return { read, elements: [h("label", { for: id }, label), input] };
+}
+
+function waiting(name, trial, metrics, doing) {
+  const { lines, tick } = about(trial);
+  const value = numberField(`tell-${trial.number}`, "Result", { required: true });
+  const beside = metrics.map((metric, i) => [
+    metric,
+    numberField(`tell-${trial.number}-${i}`, metric),
+  ]);
   const tell = () => {
-    const result = typed(value.value);
-    if (!Number.isFinite(result))
-      throw new Error(`The result must be a number, not “${value.value}”.`);
+    const known = beside.map(([metric, field]) => [metric, field.read()]);
+    const told = known.filter(([, number]) => number !== null);
+    const result = { value: value.read() };
+    if (told.length) result.metrics = Object.fromEntries(told);
     return api.tell(name, trial.number, result);
   };
   const abandon = () => doing.run(() => api.abandon(name, trial.number));
@@ -345,8 +367,8 @@ function waiting(name, trial, doing) {
     h(
       "form",
       { class: "inline", onsubmit: doing.submit(async () => tell()) },
-      h("label", { for: value.id }, "Result"),
-      value,
+      value.elements,
+      beside.flatMap(([, field]) => field.elements),
       h(
         "button",
         { type: "submit", "aria-label": `Tell the result of trial ${trial.number}` },

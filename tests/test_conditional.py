@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import pytest
 import regretless as rl
 from regretless.defaults import defaults_of
 from regretless.design import branch_points
-from regretless.kernels import SE, Arcs, Hamming, Matern, Rippled, Switched, activity
+from regretless.kernels import SE, BesideMiddle, Hamming, Matern, Rippled, Switched, activity
 from regretless.model import Model
+from regretless.model.fit import widened
 from test_extending import Hour
 
 SPACE = rl.Space(
@@ -107,8 +109,8 @@ def test_values_of_numpy_are_stored_as_plain_ones() -> None:
 @pytest.mark.parametrize(
     "base", [SE((0.4, 0.7, 1.3)), Matern((0.4, 0.7, 1.3)), Rippled((0.4, 0.7, 1.3))]
 )
-def test_arcs_are_distances_of_a_plane(base: Any) -> None:
-    """Against the definition: distances on half a circle, whose centre is inactive."""
+def test_inactive_columns_are_beside_the_middle(base: Any) -> None:
+    """Against the definition, one pair of points after the other."""
     rng = np.random.default_rng(0)
     x = rng.random((30, 3))
     on = activity(x, RULES)
@@ -118,24 +120,37 @@ def test_arcs_are_distances_of_a_plane(base: Any) -> None:
             s[i, j] = ((x[i, 0] - x[j, 0]) / 0.4) ** 2
             for column, length in ((1, 0.7), (2, 1.3)):
                 a, b = on[column][i], on[column][j]
-                chord = 2.0 * np.sin(0.5 * np.pi * (x[i, column] - x[j, column]))
-                apart = (chord**2 if a and b else float(a != b)) / np.pi**2
-                s[i, j] += apart / length**2
-    kernel = Arcs(base, (0, 1, 2), RULES, at_once=3)
+                one = x[i, column] if a else 0.5
+                two = x[j, column] if b else 0.5
+                s[i, j] += ((one - two) ** 2 + 0.01 * (a != b)) / length**2
+    kernel = BesideMiddle(base, (0, 1, 2), RULES, at_once=3)
     np.testing.assert_allclose(kernel.gram(x), base._shape(s.copy()), rtol=1e-9)
 
 
 def test_inactive_is_a_place_of_its_own() -> None:
-    """The model learns nothing about one value of an absent parameter more than about another."""
+    """Not one of the values, and neither end of the range is nearer than the other."""
     kernel = Model(kernel="matern52").start(SPACE.columns, defaults_of().fit).kernel
     points = [
         {"solver": "sgd", "rate": 0.01, "momentum": m, "warm": "yes", "layers": 1}
         for m in (0.0, 0.5, 1.0)
     ]
     absent = SPACE.encode({"solver": "lbfgs", "layers": 1})[None]
-    covariance = kernel.gram(absent, np.array([SPACE.encode(p) for p in points]))[0]
-    np.testing.assert_allclose(covariance, covariance[0])
-    assert 0.0 < covariance[0] < 1.0
+    low, middle, high = kernel.gram(absent, np.array([SPACE.encode(p) for p in points]))[0]
+    assert low == pytest.approx(high)
+    assert 0.0 < low < middle < 1.0
+
+
+def test_few_parameters_count_where_few_exist_at_once() -> None:
+    """The posterior of branches with a parameter each is as wide as that of one branch."""
+    rules = defaults_of().fit
+
+    def widening(branches: int) -> float:
+        each = {f"x{i}": rl.Float(0, 1).when("c", i) for i in range(branches)}
+        space = rl.Space({"c": rl.Categorical(range(branches)), **each})
+        hyper = Model().start(space.columns, rules)
+        return widened(hyper, 10, rules).omega2 / hyper.omega2
+
+    assert widening(8) == widening(2)
 
 
 def test_length_scales_are_those_of_the_parameters_that_exist_at_once() -> None:
@@ -193,6 +208,14 @@ def test_a_switched_kernel_s_slopes() -> None:
 
 
 # --- the start and the search ---------------------------------------------------------------------
+
+
+def test_each_choice_is_tried_beside_two_others() -> None:
+    steps = {name: rl.Categorical(["a", "b", "c"]) for name in ("first", "second")}
+    space = rl.Space({**steps, "x": rl.Float(0.0, 1.0).when("first", "a")})
+    tried = [space.decode(x) for x in branch_points(space)]
+    assert len({(p["first"], p["second"]) for p in tried}) == len(tried) == 6
+    assert Counter(p["first"] for p in tried) == dict.fromkeys("abc", 2)
 
 
 def test_the_start_looks_into_every_branch() -> None:

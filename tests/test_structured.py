@@ -338,6 +338,20 @@ def test_the_numbers_of_nodes_do_not_matter() -> None:
     assert apart[0, 2] > 0.1
 
 
+def test_walks_of_a_graph() -> None:
+    *_, walks = CELL.features(
+        {"nodes": ["in", "conv", "conv", "out"], "edges": [[0, 1], [0, 2], [1, 3], [2, 3]]}
+    )
+    conv, first, last = repr("conv"), repr("in"), repr("out")
+    both = {(first, conv): 2, (conv, last): 2, (first, conv, last): 1}
+    assert dict(walks) == both  # edges are counted, and longer walks are there or not
+
+
+def test_a_large_graph_has_short_walks() -> None:
+    small, large = (rl.Graph([*range(9)], n)._longest_walk for n in (5, 150))
+    assert (small, large) == (5, 2)
+
+
 @pytest.mark.parametrize("kind", [ORDER, TREE, CELL, rl.Sequence("abc", 1, 4), rl.Subset([1, 2])])
 def test_what_is_drawn_and_moved_is_valid(kind: rl.Structured) -> None:
     rng = np.random.default_rng(0)

@@ -1,6 +1,7 @@
 """Conditional problems: our default, the same on the flattened space, and Optuna's samplers.
 
-    python -m benchmarks.spaces.conditional --instances 20      # runs what is missing
+    python -m benchmarks.spaces.conditional --seeds 0:20        # runs what is missing
+    python -m benchmarks.spaces.conditional --report            # the page, from the records
 
 Every run is a line of docs/results/spaces/conditional.jsonl, and is not run again.
 """
@@ -21,6 +22,8 @@ import regretless as rl
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "results" / "spaces"
 RECORDS = FOLDER / "conditional.jsonl"
+PAGE = FOLDER.parent / "conditional.md"
+CHOSEN = 20  # the seeds below were used to choose; those from here on are new
 
 Trials = Iterator[tuple[Params, Callable[[float], None]]]
 
@@ -121,25 +124,71 @@ def records(path: Path = RECORDS) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def complete(instances: int, tools: list[str]) -> None:
+def complete(seeds: range, tools: list[str], path: Path = RECORDS) -> None:
     """Run what is missing, and append a line for each run."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    done = {(r["family"], r["seed"], r["tool"]) for r in records()}
-    for seed in range(instances):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    done = {(r["family"], r["seed"], r["tool"]) for r in records(path)}
+    for seed in seeds:
         for tool in tools:
             for family in FAMILIES:
                 if (family, seed, tool) not in done:
                     line = json.dumps(run(family, seed, tool))
-                    with RECORDS.open("a") as file:
+                    with path.open("a") as file:
                         file.write(line + "\n")
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def report() -> None:
+    found = {(r["family"], r["seed"], r["tool"]): r for r in records()}
+    rivals = [tool for tool in TOOLS if tool != "regretless"]
+    rivals = [tool for tool in rivals if any(key[2] == tool for key in found)]
+    head = ["family", "seeds", *(f"regret / {rival}" for rival in rivals)]
+    rows = []
+    for new in (False, True):
+        for family in FAMILIES:
+            logs = [_log_ratios(found, family, rival, new) for rival in rivals]
+            if any(logs):
+                seeds = f"from {CHOSEN}" if new else f"below {CHOSEN}"
+                rows.append([family, seeds, *map(_shown, logs)])
+    table = "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))
+    before, rest = PAGE.read_text().split("<!-- table -->")
+    after = rest.split("<!-- end -->")[1]
+    PAGE.write_text(f"{before}<!-- table -->\n{table}\n<!-- end -->{after}")
+
+
+def _log_ratios(found: dict[Any, Any], family: str, rival: str, new: bool) -> list[float]:
+    """log(ours / theirs) for each instance that both have."""
+    return [
+        float(np.log(line["regret"] / found[family, seed, rival]["regret"]))
+        for (name, seed, tool), line in found.items()
+        if (name, tool) == (family, "regretless")
+        and (seed >= CHOSEN) == new
+        and (family, seed, rival) in found
+    ]
+
+
+def _shown(logs: list[float]) -> str:
+    if not logs:
+        return ""
+    ratio = float(np.exp(np.mean(logs)))
+    error = ratio * float(np.std(logs, ddof=1)) / len(logs) ** 0.5 if len(logs) > 1 else np.nan
+    return f"**{ratio:.2f}** ± {error:.2f} ({len(logs)})"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--instances", type=int, default=20)
+    parser.add_argument("--seeds", default="0:20", help="FIRST:END")
+    parser.add_argument("--records", type=Path, default=RECORDS)
     parser.add_argument("--tools", nargs="*", default=list(TOOLS), choices=list(TOOLS))
+    parser.add_argument("--report", action="store_true")
     args = parser.parse_args()
-    complete(args.instances, args.tools)
+    if args.report:
+        report()
+        return
+    first, end = map(int, args.seeds.split(":"))
+    complete(range(first, end), args.tools, args.records)
 
 
 if __name__ == "__main__":

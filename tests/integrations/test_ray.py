@@ -98,9 +98,72 @@ def test_other_search_spaces_are_refused_by_name(domain: Any) -> None:
             RegretlessSearch(space)
 
 
-def test_search_spaces_within_a_choice_are_refused() -> None:
-    with pytest.raises(rl.ConfigError, match=r"^p: a choice may not hold search spaces"):
-        ready({"p": tune.choice([{"lr": tune.uniform(0.0, 1.0)}, "none"])})
+def nested() -> dict[str, Any]:
+    learner = tune.choice(
+        [
+            {"kind": "svm", "c": tune.loguniform(0.1, 10.0)},
+            {"kind": "net", "layers": [tune.randint(1, 9), 4], "opt": tune.choice(["adam", "sgd"])},
+            {"kind": "boost", "how": tune.choice([{"rate": tune.uniform(0.0, 1.0)}, "auto"])},
+            "none",
+        ]
+    )
+    return {"learner": learner, "x": tune.uniform(0.0, 1.0)}
+
+
+def test_search_spaces_within_a_choice_exist_where_it_is_chosen() -> None:
+    search = ready(nested(), budget=30)
+    kinds = set()
+    for number in range(24):
+        config = search.suggest(f"t{number}")
+        learner = config["learner"]
+        kind = learner if learner == "none" else learner["kind"]
+        kinds.add(kind)
+        wanted = {"svm": {"c"}, "net": {"layers", "opt"}, "boost": {"how"}, "none": set()}
+        assert set(learner) - {"kind"} == wanted[kind] or kind == "none"
+        if kind == "net":
+            assert learner["opt"] in ("adam", "sgd")
+            assert 1 <= learner["layers"][0] <= 8
+            assert learner["layers"][1] == 4
+        if kind == "boost":
+            assert learner["how"] == "auto" or 0.0 <= learner["how"]["rate"] <= 1.0
+        gain = 1.0 - abs(learner["layers"][0] - 7) if kind == "net" else -5.0
+        search.on_trial_complete(f"t{number}", {"score": gain - config["x"]})
+    assert kinds == {"svm", "net", "boost", "none"}
+    best = search.best().params
+    assert best["learner"]["kind"] == "net"
+    assert best["learner"]["layers"][0] in (6, 7, 8)
+
+
+def test_a_trial_may_change_its_copy_of_a_choice() -> None:
+    space = nested()
+    search = ready(space)
+    for number in range(6):
+        learner = search.suggest(f"t{number}")["learner"]
+        if learner != "none":
+            learner["kind"] = "changed"
+    assert [c["kind"] for c in space["learner"].categories[:3]] == ["svm", "net", "boost"]
+
+
+def test_known_points_within_a_choice() -> None:
+    boost = {"kind": "boost", "how": {"rate": 0.25}}
+    net = {"kind": "net", "layers": [3, 4], "opt": "sgd"}
+    first = [{"learner": net, "x": 0.5}, {"learner": "none", "x": 0.5}]
+    search = ready(nested(), points_to_evaluate=first)
+    search.add_evaluated_point({"learner": boost, "x": 0.25}, 1.0)
+    assert search.best().params == {"learner": boost, "x": 0.25}
+    assert [search.suggest(f"t{k}") for k in range(2)] == first
+    for wrong in (
+        {"kind": "svm", "c": 99.0},
+        {"kind": "svm"},
+        {"kind": "net", "layers": [3, 5], "opt": "sgd"},
+    ):
+        with pytest.raises(rl.ConfigError, match=r"^learner: need one of"):
+            search.add_evaluated_point({"learner": wrong, "x": 0.5}, 1.0)
+
+
+def test_a_grid_within_a_choice_is_refused() -> None:
+    with pytest.raises(rl.ConfigError, match=r"^p\[0\]: grid_search is not supported"):
+        ready({"p": tune.choice([{"lr": tune.grid_search([1, 2])}, "none"])})
 
 
 def test_a_space_without_search_spaces_is_refused() -> None:

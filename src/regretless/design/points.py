@@ -286,7 +286,9 @@ def branch_points(space: Space, seed: Seed = 0) -> Array:
     """Few points that look into every branch of a conditional space.
 
     Each choice occurs in one of them, and so does each range of values that decides about another
-    parameter.
+    parameter.  If several parameters have choices, there are twice as many points, and each
+    combination of choices occurs once at most: what was tried beside one other choice only might
+    owe its result to that one.
 
     Args:
         space: the search space.
@@ -303,6 +305,22 @@ def branch_points(space: Space, seed: Seed = 0) -> Array:
         2
     """
     rng = np.random.default_rng(seed)
+    found = _covering(space, rng)
+    choices = [j for j, levels in enumerate(space.levels) if levels is not None]
+    choices = [j for j in choices if not space.ordered[j]]
+    if len(choices) < 2:
+        return found
+    wanted = 2 * len(found)
+    for _ in range(_ROUNDS):
+        seen = {tuple(combination) for combination in found[:, choices].tolist()}
+        others = _covering(space, rng)
+        new = [x for x in others if tuple(x[choices].tolist()) not in seen]
+        found = np.vstack([found, *new])[:wanted]
+    return found
+
+
+def _covering(space: Space, rng: np.random.Generator) -> Array:
+    """Points in which each choice occurs, and each range that decides about another parameter."""
     branches = rng.permutation(space.branches)
     active, decides = space.active(branches), space.decides
     unseen: dict[int, set[float]] = {}

@@ -8,7 +8,8 @@ from __future__ import annotations
 import copy
 import logging
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import getitem
 from typing import Any
@@ -263,39 +264,73 @@ class RegretlessSearch(Searcher):
             raise DataError(f"{named}: need a number, got {raw!r} of {where}") from None
 
 
+@dataclass(frozen=True)
+class _Part:
+    """One of Tune's search spaces: where its value is in a configuration, and when it is there."""
+
+    path: Path
+    domain: sample.Domain
+    within: tuple[str, int] | None  # the name of a choice, and which of its values holds this one
+
+
 class _TuneSpace:
     """Tune's search space, of nested dicts and lists: a configuration is a point of `space`.
 
-    Without `constants` its configurations leave out what is constant, where Tune has it anyway.
+    A choice may hold search spaces itself.  They exist where it is chosen.  Without `constants`,
+    configurations leave out what is constant, where Tune has it anyway.
     """
 
     def __init__(self, config: Config, constants: bool = True) -> None:
-        _, domains, grids = parse_spec_vars(config)
-        if grids:
-            name = _name(grids[0][0])
-            raise ConfigError(f"{name}: grid_search is not supported; use tune.choice")
+        domains = _domains(config)
         if not domains:
             raise ConfigError(f"space: need Tune's search spaces, got {config!r}")
-        self.domains: dict[str, tuple[Path, sample.Domain]] = {
-            _name(path): (path, domain) for path, domain in domains
-        }
-        if len(self.domains) < len(domains):
-            raise ConfigError(f"space: two parameters have the same name, {list(self.domains)!r}")
-        self.space = Space({name: _named(name, d) for name, (_, d) in self.domains.items()})
+        parts = [part for path, domain in domains for part in _parts(_name(path), path, domain)]
+        self.parts = dict(parts)
+        if len(self.parts) < len(parts):
+            raise ConfigError(f"space: two parameters have the same name, {list(self.parts)!r}")
+        self.space = Space({name: _named(name, part) for name, part in parts})
         self.frame = config if constants else {path[0]: config[path[0]] for path, _ in domains}
 
     def config(self, params: Mapping[str, Scalar]) -> Config:
         """As Tune wants it: nested, and with the choices themselves."""
         config = copy.deepcopy(self.frame)
-        for name, (path, domain) in self.domains.items():
-            assign_value(config, path, _outside(domain, params[name]))
+        for name, part in self.parts.items():
+            if name in params:
+                assign_value(config, part.path, _outside(part.domain, params[name]))
         return config
 
     def point(self, config: Config) -> dict[str, Scalar]:
-        return {
-            name: _inside(name, domain, _value(config, name, path))
-            for name, (path, domain) in self.domains.items()
-        }
+        params: dict[str, Scalar] = {}
+        for name, part in self.parts.items():
+            if part.within is None or params.get(part.within[0]) == part.within[1]:
+                params[name] = _inside(name, part.domain, _value(config, name, part.path))
+        return params
+
+
+def _domains(config: Config, name: str = "") -> list[tuple[Path, sample.Domain]]:
+    """The search spaces in a dict, with their paths.
+
+    Raises:
+        ConfigError: one of them is a grid search; `name` is in front of its name.
+    """
+    _, domains, grids = parse_spec_vars(config)
+    if grids:
+        where = name or _name(grids[0][0])
+        raise ConfigError(f"{where}: grid_search is not supported; use tune.choice")
+    return list(domains)
+
+
+def _parts(
+    name: str, path: Path, domain: sample.Domain, within: tuple[str, int] | None = None
+) -> Iterator[tuple[str, _Part]]:
+    """A search space, and those that its choices hold."""
+    yield name, _Part(path, domain, within)
+    if isinstance(domain, sample.Categorical):
+        for index, choice in enumerate(domain.categories):
+            chosen = f"{name}[{index}]"
+            for (_, *inner), held in _domains({"": choice}, chosen):
+                full = "/".join([chosen, *map(str, inner)])
+                yield from _parts(full, (*path, *inner), held, (name, index))
 
 
 def _name(path: Path) -> str:
@@ -311,11 +346,12 @@ def _value(config: Config, name: str, path: Path) -> Any:
         raise ConfigError(f"{name}: no value in {config!r}") from None
 
 
-def _named(name: str, domain: sample.Domain) -> Parameter:
+def _named(name: str, part: _Part) -> Parameter:
     try:
-        return _parameter(name, domain)
+        parameter = _parameter(name, part.domain)
     except SpaceError as error:
         raise SpaceError(f"{name}: {error}") from None
+    return parameter if part.within is None else parameter.when(*part.within)
 
 
 def _parameter(name: str, domain: sample.Domain) -> Parameter:
@@ -326,7 +362,6 @@ def _parameter(name: str, domain: sample.Domain) -> Parameter:
     log = isinstance(sampler, sample.LogUniform)
     uniform = isinstance(sampler, sample.Uniform)
     if isinstance(domain, sample.Categorical) and uniform:
-        _refuse_spaces_within(name, domain.categories)
         return Categorical(range(len(domain.categories)))
     if isinstance(domain, sample.Integer) and (log or uniform) and step in (None, 1):
         return Int(domain.lower, domain.upper - 1, log)  # Tune leaves the upper end out
@@ -338,15 +373,11 @@ def _parameter(name: str, domain: sample.Domain) -> Parameter:
     raise ConfigError(f"{name}: this search space ({kind}, {domain.domain_str}) has no match here")
 
 
-def _refuse_spaces_within(name: str, choices: Sequence[Any]) -> None:
-    _, *unresolved = parse_spec_vars(dict(enumerate(choices)))
-    if any(unresolved):
-        raise ConfigError(f"{name}: a choice may not hold search spaces, got {choices!r}")
-
-
 def _outside(domain: sample.Domain, value: Scalar) -> Any:
     if isinstance(domain, sample.Categorical):
-        return domain.categories[value]
+        choice = domain.categories[value]
+        # What a choice holds is replaced by values later on.
+        return copy.deepcopy(choice) if _holds_spaces(choice) else choice
     return domain.cast(value)
 
 
@@ -358,6 +389,30 @@ def _inside(name: str, domain: sample.Domain, value: Any) -> Scalar:
     for index, choice in enumerate(choices):  # the very one first: 1, 1.0 and True are equal
         if type(choice) is type(value) and choice == value:
             return index
-    if value not in choices:
-        raise ConfigError(f"{name}: need one of {choices!r}, got {value!r}")
-    return int(choices.index(value))
+    if value in choices:
+        return int(choices.index(value))
+    for index, choice in enumerate(choices):
+        if _holds_spaces(choice) and _fits(choice, value):
+            return index
+    raise ConfigError(f"{name}: need one of {choices!r}, got {value!r}")
+
+
+def _holds_spaces(choice: Any) -> bool:
+    return bool(parse_spec_vars({"": choice})[1])
+
+
+def _fits(choice: Any, value: Any) -> bool:
+    """Whether a value is what this choice becomes, for some values of the spaces that it holds."""
+    if isinstance(choice, sample.Categorical):
+        return any(_fits(each, value) for each in choice.categories)
+    if isinstance(choice, sample.Domain):
+        try:
+            _parameter("", choice).validate(value)
+        except SpaceError:
+            return False
+        return True
+    if isinstance(choice, dict) and isinstance(value, Mapping):
+        return choice.keys() == value.keys() and all(_fits(choice[k], value[k]) for k in choice)
+    if isinstance(choice, list | tuple) and isinstance(value, list | tuple):
+        return len(choice) == len(value) and all(map(_fits, choice, value))
+    return type(choice) is type(value) and bool(choice == value)

@@ -5,7 +5,7 @@ from regretless.kernels.base import Features, Kernel, Pullback, positive
 from regretless.kernels.choices import Hamming
 from regretless.kernels.composite import Lifted, Product, Sum
 from regretless.kernels.conditional import (
-    Arcs,
+    BesideMiddle,
     CentredHamming,
     Rule,
     Switched,
@@ -20,7 +20,7 @@ from regretless.kernels.views import Views
 __all__ = [
     "NAMED",
     "SE",
-    "Arcs",
+    "BesideMiddle",
     "CentredHamming",
     "Contextual",
     "Features",

@@ -129,9 +129,12 @@ def widened(hyper: Hyper, points: int, rules: FitRules) -> Hyper:
 
     A model that was fitted to few points is too sure about other points.  The factor is 1 + 2p/n
     for p fitted parameters and n points.  To first order, that is Akaike's correction of a
-    prediction error, (n + p)/(n - p).  Without it, a run may stop exploring too early.
+    prediction error, (n + p)/(n - p).  Without it, a run may stop exploring too early.  Of the
+    length-scales, those count that matter at once: others are of parameters that don't exist there.
     """
-    fitted = len(hyper.kernel.theta) + 3  # the others are noise, signal and mean
+    kernel, priors = hyper.kernel, rules.priors
+    idle = sum(prior.is_length for prior in kernel.priors(priors)) - kernel.lengths_at_once(priors)
+    fitted = len(kernel.theta) - idle + 3  # the others are noise, signal and mean
     factor = 1.0 + rules.widening * fitted / points
     return replace(hyper, omega2=hyper.omega2 * factor, lam2=hyper.lam2 / factor)
 

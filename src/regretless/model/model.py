@@ -21,7 +21,7 @@ from regretless.defaults import NEWEST, FitRules, Method, ModelRules, Noise, Pri
 from regretless.errors import ConfigError
 from regretless.kernels import (
     NAMED,
-    Arcs,
+    BesideMiddle,
     CentredHamming,
     Contextual,
     Hamming,
@@ -255,7 +255,7 @@ class Model:
             return named(scales, near if beside else None)
         at_once = most_at_once(near, when)
         scales = (rules.first_length * sqrt(at_once),) * len(near)
-        return Arcs(named(scales), near, tuple(when), at_once)
+        return BesideMiddle(named(scales), near, tuple(when), at_once)
 
 
 def _switched_parts(

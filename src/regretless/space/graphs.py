@@ -22,6 +22,8 @@ from regretless.space.structured import Structured, View
 
 LARGEST = 200
 _ROUNDS = 2  # of Weisfeiler and Lehman
+_LONGEST_WALK = 5  # nodes of a walk; fewer if it takes more than so many steps to find all walks:
+_WALK_STEPS = 20_000
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,9 @@ class Graph(Structured, json="graph"):
     `{"nodes": ["in", "conv", "out"], "edges": [[0, 1], [1, 2]]}`.  Edges of a directed graph lead
     from a smaller number to a larger one, so it has no cycles.  The model compares two graphs by
     the labels of the nodes, of their neighbours, and of the neighbours of these (Weisfeiler and
-    Lehman), in one view for each of the three.  The numbers of the nodes do not matter to it.
+    Lehman), in one view for each of the three.  A fourth view has the sequences of labels along
+    edges: which edges there are, and in small graphs which walks of up to five nodes.  The numbers
+    of the nodes do not matter to the model.
 
     Args:
         labels: the labels that a node may have: distinct strings, finite numbers, bools or None.
@@ -58,7 +62,7 @@ class Graph(Structured, json="graph"):
     directed: bool = False
     ends: Listed[Scalar] | None = None
     most_edges: int | None = None
-    views: ClassVar[int] = 1 + _ROUNDS
+    views: ClassVar[int] = 2 + _ROUNDS
 
     def __post_init__(self) -> None:
         sizes = checked_sizes("Graph", self.at_least, self.at_most, self.at_least, LARGEST)
@@ -199,10 +203,37 @@ class Graph(Structured, json="graph"):
         for i, j in value["edges"]:
             after[i].append(j)
             before[j].append(i)
+        walks = self._walks(nodes, before)
         for _ in range(_ROUNDS + 1):
             views.append(Counter(nodes))
             nodes = [self._refined(nodes, i, before, after) for i in range(len(nodes))]
-        return tuple(views)
+        return *views, walks
+
+    def _walks(self, labels: list[str], before: list[list[int]]) -> Counter[Any]:
+        """How many edges join two labels, and which longer sequences of labels are a walk."""
+        walks: Counter[Any] = Counter(
+            (labels[i], labels[j]) for j, others in enumerate(before) for i in others
+        )
+        ending: list[set[tuple[str, ...]]] = [{(label,)} for label in labels]
+        for length in range(2, self._longest_walk + 1):
+            ending = [
+                {(*walk, labels[j]) for i in others for walk in ending[i]}
+                for j, others in enumerate(before)
+            ]
+            if length > 2:
+                walks.update({walk: 1 for each in ending for walk in each})
+        return walks
+
+    @cached_property
+    def _longest_walk(self) -> int:
+        """How many nodes a walk has: fewer if there are many labels or edges."""
+        pairs = self._most * (self._most - 1) // 2
+        edges = pairs if self.most_edges is None else min(pairs, self.most_edges)
+        labels = len(self.labels) + (2 if self.ends else 0)
+        length = 2
+        while length < _LONGEST_WALK and edges * labels ** (length - 1) <= _WALK_STEPS:
+            length += 1
+        return length
 
     def _refined(
         self, labels: list[str], i: int, before: list[list[int]], after: list[list[int]]

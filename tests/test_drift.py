@@ -183,9 +183,9 @@ def moving(
 def test_the_rate_is_found_and_none_is_allowed_for() -> None:
     find = lambda timed: fitted_fading(timed, 2, hyper(), rl.Drift(), Fading(), RULES)  # noqa: E731
     assert all(find(moving(inf, 150, seed=s)).half_life == inf for s in range(4))
-    assert all(15 <= find(moving(50.0, 150, seed=s)).half_life <= 100 for s in range(3))
+    assert all(25 <= find(moving(50.0, 150, seed=s)).half_life <= 100 for s in range(3))
     levels = [find(moving(inf, 150, 0.05, s)) for s in range(3)]
-    assert all(each.level > 0 and each.half_life >= 100 for each in levels)
+    assert all(each.level > 0 and each.half_life >= 200 for each in levels)
 
 
 # -- jumps -----------------------------------------------------------------------------------------
@@ -279,7 +279,8 @@ def test_the_gate_looks_as_far_as_results_last() -> None:
     decision = lasting.ask().decision
     rho = 0.5**0.1
     expected = sum(rho**k for k in range(60))
-    assert decision.horizon == pytest.approx(expected)
+    share = 0.3  # the policy's payback
+    assert decision.horizon == pytest.approx(1 + share * (expected - 1))
     assert lasting.fading is not None
     assert lasting.fading.half_life == 10.0
 

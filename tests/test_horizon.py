@@ -43,8 +43,7 @@ def test_the_steps_are_a_sum(keep: float, share: float, ahead: int | None) -> No
     n = min(60, ahead or 60)
     expected = 1.0 + share * sum(keep**k for k in range(1, n))
     assert horizon.steps == pytest.approx(expected, rel=1e-12)
-    payback = 0.5 if keep == 1.0 else 1.0
-    assert horizon.within(0.5) == pytest.approx(1 + payback * (expected - 1), rel=1e-12)
+    assert horizon.within(0.5) == pytest.approx(1 + 0.5 * (expected - 1), rel=1e-12)
 
 
 def test_a_budget_alone_counts_as_before() -> None:

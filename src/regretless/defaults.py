@@ -174,15 +174,14 @@ class PeriodRules(NamedTuple):
 class DriftRules(NamedTuple):
     """How results fade in a system that changes, see `model/drift.py` and `model/jumps.py`."""
 
-    half_lives: tuple[float, ...] = (15.0, 25.0, 50.0, 100.0)
-    about_as_likely: float = 2.0  # in log evidence: of such half-lives, the shortest is taken
+    half_lives: tuple[float, ...] = (25.0, 50.0, 100.0, 200.0, 400.0, 800.0)
     levels: tuple[float, ...] = (0.0, 1e-3, 1e-2, 1e-1)
     keeps: tuple[float, ...] = (1.0, 0.5, 0.05)
     first_keep: float = 0.05  # of a jump, before the results after it say more
     noise_factors: tuple[float, ...] = (1.5, 0.7, 0.25)
     # Log odds against no change, which is the first of each list.
-    drift_prior: float = -2.0
-    level_prior: float = -4.0
+    drift_prior: float = -5.0
+    level_prior: float = -5.0
     window: int = 150  # results that the choice is made by
     least_results: int = 25  # before, nothing is said to change
     results: int = 1000  # results that the model looks at, at most

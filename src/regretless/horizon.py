@@ -105,12 +105,8 @@ class Horizon(NamedTuple):
         return 1.0 + self.share * max(0.0, total - 1.0)
 
     def within(self, payback: float) -> float:
-        """1 + payback (m - 1): the next evaluation, and a share `payback` of those after it.
-
-        Where gains fade, the share is 1: m itself says how long a gain lasts, and what is known now
-        has to be found out again later.
-        """
-        return 1.0 + (payback if self.keep == 1.0 else 1.0) * (self.steps - 1)
+        """1 + payback (m - 1): the next evaluation, and a share `payback` of those after it."""
+        return 1.0 + payback * (self.steps - 1)
 
     def affordable(self, points: int, share: int) -> int:
         """`points`, but at most the planned evaluations // share, and at least 1."""

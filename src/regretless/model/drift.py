@@ -245,7 +245,6 @@ def fitted_fading(
     recent = timed.last(rules.window)
     keeps = (*before.keeps, *(rules.first_keep for _ in timed.jumps))[: len(timed.jumps)]
     gram = hyper.kernel.gram(np.array([entry[0] for entry in recent.entries]))
-    likely = rules.about_as_likely
 
     def worth(fading: Fading) -> float:
         data = recent.data(dim, fading, rules, single=True)
@@ -255,12 +254,8 @@ def fitted_fading(
         return prior + max(_value(data, gram, noise) for noise in noises)
 
     lives = (drift.half_life,) if drift.half_life else (inf, *rules.half_lives)
-    pairs = [Fading(life, level, keeps) for life in lives for level in rules.levels]
-    worths = [worth(pair) for pair in pairs]
-    found, top = pairs[int(np.argmax(worths))], max(worths)
-    if isfinite(found.half_life):  # it costs more to remember too much than too little
-        near = (pair for pair, w in zip(pairs, worths, strict=True) if w >= top - likely)
-        found = min(near, key=lambda pair: pair.half_life)
+    pairs = (Fading(life, level, keeps) for life in lives for level in rules.levels)
+    found = max(pairs, key=worth)
     if keeps:  # older jumps have been settled
         found = max((found._replace(keeps=(*keeps[:-1], k)) for k in rules.keeps), key=worth)
     return found

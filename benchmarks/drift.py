@@ -24,6 +24,8 @@ import numpy as np
 
 import regretless as rl
 from regretless._internal.arrays import Array
+from regretless.defaults import defaults_of
+from regretless.model import JumpTest
 
 RECORDS = Path("docs/results/drift.jsonl")
 PAGE = Path("docs/results/drift.md")
@@ -166,6 +168,20 @@ def watch(seed: int, size: float) -> dict[str, Any]:
     return {"cut": cut, "after": soon, "of": after, "jumps": jumps}
 
 
+def stream(seed: int, cut: int | None) -> dict[str, Any]:
+    """500 results, four of five at one point, which shifts by 2 noise sds; no policy, no model."""
+    rng, test, after = np.random.default_rng([10, seed]), JumpTest(defaults_of().drift), 0
+    for t in range(500):
+        point = 0 if t > 10 and rng.random() < 0.8 else int(rng.integers(1, 40))
+        y = rng.standard_normal() + point % 7
+        if cut is not None and t >= cut and point == 0:
+            y, after = y + 2.0, after + 1
+        place = test.add(t, (np.array([float(point)]), y, 1.0, None))
+        if place is not None:
+            return {"cut": cut, "noticed": t, "place": place, "after": after}
+    return {"cut": cut, "noticed": None, "place": None, "after": after}
+
+
 # -- no end ----------------------------------------------------------------------------------------
 
 
@@ -224,6 +240,9 @@ def jobs(what: str, seeds: range, methods: list[str]) -> Iterator[tuple[str, str
                     if method == "restarts" and family in ("none", "slow"):
                         continue
                     yield family, method, seed, lambda f=family, m=method, s=seed: run(f, m, s)
+        elif what == "stream":
+            yield "stream", "still", seed, lambda s=seed: stream(s, None)
+            yield "stream", "jump", seed, lambda s=seed: stream(s, 150)
         elif what == "jumps":
             yield "watch", "still", seed, lambda s=seed: watch(s, 0.0)
             yield "watch", "jump", seed, lambda s=seed: watch(s, 2.0)
@@ -249,8 +268,7 @@ def report() -> None:
         f"Random smooth functions of two parameters, {TRIALS} trials, noise of {NOISE} of the"
         " spread of f. Every seed has functions of its own. Families: nothing changes (`none`);"
         " one function turns into another one (`slow`); f is replaced by another function at a"
-        " random trial (`jumps`); all settings shift by 2 spreads of f, up or down, at a random"
-        " trial (`level`)."
+        " random trial (`jumps`); all settings shift by 2 spreads of f (`level`)."
         f" `tv-gp-ucb` has a half-life of 100 results. `window` is the default on the last {WINDOW}"
         " results. `restarts` is told when the jump is.",
         "",
@@ -274,18 +292,34 @@ def report() -> None:
     jumps = [r for r in watched if r["method"] == "jump"]
     soon = sum(r["after"] is not None and r["after"] <= 15 for r in jumps)
     early = sum(any(noticed < r["cut"] for _, noticed in r["jumps"]) for r in jumps)
-    lines += [
-        "",
-        "## The test for jumps",
-        "",
-        f"- {alarms} of {len(still)} runs of 500 trials without a change had an alarm.",
-        "- f near the incumbent fell by 2 noise sds at a random trial between 150 and 250: noticed"
-        f" within 15 trials of the incumbent in {soon} of {len(jumps)} runs, with {early} alarms"
-        " before.",
-    ]
+    lines += ["", "## The test for jumps", "", *_streams(found)]
+    lines += (
+        []
+        if not watched
+        else [
+            f"- {alarms} of {len(still)} runs of 500 trials without a change had an alarm.",
+            "- f near the incumbent fell by 2 noise sds at a random trial between 150 and 250:"
+            f" noticed within 15 trials of the incumbent in {soon} of {len(jumps)} runs, with"
+            f" {early} alarms before.",
+        ]
+    )
     lines += _endless([r for r in found if r["family"] == "endless"])
     PAGE.write_text("\n".join(lines) + "\n")
     _picture(own)
+
+
+def _streams(found: list[dict[str, Any]]) -> list[str]:
+    own = [r for r in found if r["family"] == "stream"]
+    still = [r["noticed"] is not None for r in own if r["method"] == "still"]
+    jumps = [r for r in own if r["method"] == "jump"]
+    soon = [r["noticed"] is not None and r["noticed"] >= 150 and r["after"] <= 15 for r in jumps]
+    return [
+        "The test alone, on 500 results with normal noise of unknown size, most of one point:",
+        "",
+        f"- without a change, {sum(still)} of {len(still)} series had an alarm;",
+        "- a shift of that point by 2 noise sds at result 150 was noticed within 15 of its results"
+        f" in {sum(soon)} of {len(soon)} series.",
+    ]
 
 
 def _row(family: str, own: list[dict[str, Any]], value: Any, name: str = "") -> str:
@@ -296,11 +330,15 @@ def _row(family: str, own: list[dict[str, Any]], value: Any, name: str = "") -> 
     }
     for method in METHODS:
         values = np.array(list(by[method].values()))
-        if len(values) < 2:
+        if len(values) < 1:
             cells.append("–")
             continue
         means[method] = values.mean()
-        cells.append(f"{values.mean():.1f} ± {values.std(ddof=1) / len(values) ** 0.5:.1f}")
+        cell = f"{values.mean():.1f} ± {values.std() / max(1, len(values) - 1) ** 0.5:.1f}"
+        if method not in ("default", "auto"):  # on fewer instances
+            same = [by["auto"][seed] for seed in by[method] if seed in by["auto"]]
+            cell += f" (n = {len(values)}; auto there {np.mean(same):.1f})"
+        cells.append(cell)
     both = sorted(by["default"].keys() & by["auto"].keys())
     ratio = sum(by["auto"][s] for s in both) / max(sum(by["default"][s] for s in both), 1e-9)
     return f"| {name or family} | {len(both)} | " + " | ".join(cells) + f" | {ratio:.2f} |"
@@ -352,7 +390,9 @@ def _picture(own: list[dict[str, Any]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:20")
-    parser.add_argument("--what", default="regret", choices=("regret", "jumps", "endless"))
+    parser.add_argument(
+        "--what", default="regret", choices=("regret", "jumps", "stream", "endless")
+    )
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--report", action="store_true")
     given = parser.parse_args()

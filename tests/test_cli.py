@@ -803,3 +803,23 @@ def test_a_space_is_changed(shell: Any, study: str) -> None:
     wrong = shell("change", study, json.dumps({"freeze": {"nobody": 1}}), code=2)
     assert "freeze: there is no parameter 'nobody'" in wrong
     assert "change" in shell("change", study, "[]", code=2)
+
+
+def test_no_end_date_and_drift_from_a_shell(shell: Any) -> None:
+    made = shell("create", "e", "--space", json.dumps(SPACE), "--horizon", 20, "--drift", "auto")
+    assert "20 evaluations ahead, without an end" in made
+    for number in range(3):
+        trial = json.loads(shell("ask", "e", "--json", "--within-budget"))
+        shell("tell", "e", number, trial["params"]["x"])
+    assert "asked 3, without an end (20 ahead)" in shell("show", "e")
+    shown = json.loads(shell("show", "e", "--json"))
+    assert (shown["budget"], shown["horizon"], shown["remaining"]) == (None, 20, 20)
+    assert shown["drift"]["jumps"] == []
+    shell("extend", "e", 9)
+    shell("extend", "e", "--horizon", 30)
+    assert "without an end, 30 evaluations ahead" in shell("log", "e")
+    assert "either a budget, or a horizon" in shell("extend", "e", code=2)
+    assert "need auto or a number" in shell(
+        "create", "f", "--space", json.dumps(SPACE), "--budget", 9, "--drift", "fast", code=2
+    )
+    assert "or a `horizon`" in shell("create", "f", "--space", json.dumps(SPACE), code=2)

@@ -181,6 +181,25 @@ def test_creating_again_is_fine_with_the_same_settings_only(http: TestClient, st
     assert "budget: 6 there, 7 here" in problem(other, 422, "ConfigError")
 
 
+def test_no_end_date_and_drift(http: TestClient) -> None:
+    new = {**NEW, "name": "e", "budget": None, "horizon": 20, "drift": {"half_life": 50.0}}
+    assert http.post("/api/studies", json=new).json()["budget"] is None
+    place = "/api/studies/e"
+    for number in range(3):
+        trial = asked(http, place, within_budget=True)
+        http.post(f"{place}/trials/{number}/tell", json={"value": trial["params"]["x"]})
+    detail = http.get(place).json()
+    assert (detail["budget"], detail["horizon"], detail["remaining"]) == (None, 20, 20)
+    assert detail["drift"]["jumps"] == []
+    assert detail["settings"]["drift"] == {"half_life": 50.0, "jumps": True}
+    assert http.post(f"{place}/extend", json={"budget": 9}).status_code == 204
+    assert http.get(place).json()["remaining"] == 6
+    assert http.post(f"{place}/extend", json={"horizon": 30}).status_code == 204
+    assert http.get(place).json()["remaining"] == 30
+    problem(http.post(f"{place}/extend", json={}), 422, "ConfigError")
+    problem(http.post("/api/studies", json=new | {"name": "f", "drift": "fast"}), 422)
+
+
 def test_list_and_detail(http: TestClient, study: str) -> None:
     assert http.post("/api/studies", json=NEW | {"name": "a b/%"[:4]}).status_code == 422
     assert http.post("/api/studies", json=NEW | {"name": "ä <b>"}).status_code == 201

@@ -190,6 +190,36 @@ class PeriodRules(NamedTuple):
     least_noise: float = 0.05  # later on, it is at least this share
 
 
+class DriftRules(NamedTuple):
+    """How results fade in a system that changes, see `model/drift.py` and `model/jumps.py`."""
+
+    half_lives: tuple[float, ...] = (25.0, 50.0, 100.0, 200.0, 400.0, 800.0)
+    levels: tuple[float, ...] = (0.0, 1e-3, 1e-2, 1e-1)
+    keeps: tuple[float, ...] = (1.0, 0.5, 0.05)
+    first_keep: float = 0.05  # of a jump, before the results after it say more
+    noise_factors: tuple[float, ...] = (1.5, 0.7, 0.25)
+    # Log odds against no change, which is the first of each list.
+    drift_prior: float = -5.0
+    level_prior: float = -5.0
+    window: int = 150  # results that the choice is made by
+    least_results: int = 25  # before, nothing is said to change
+    results: int = 1000  # results that the model looks at, at most
+    most_rows: int = 250  # rows of its data, at most
+    faded: float = 0.1  # results of which no more correlation is left are not looked at
+    bin_share: float = 1 / 40  # replicates within this share of a half-life are of one time
+    level_bin: float = 0.02  # or as long as the level changes by this variance
+    widest_bin: float = 50.0
+    jump_level: float = 4.0  # variance of the change of the level at a jump, in units of omega^2
+    refit_every: int = 20  # results, at the latest
+    # Of the test for jumps: there is a false alarm in so many results, on average.
+    false_alarm_every: float = 10_000.0
+    sizes: tuple[float, ...] = (1.0, 1.5, 2.0, 3.0, 4.5)  # of jumps, in sds of the noise
+    surprise_sds: tuple[float, ...] = (1.8, 3.0)  # of prediction errors after a jump
+    known_share: float = 1.0  # f is known well where its sd is at most this share of the noise's
+    least_scatter: int = 6  # replicates to know the noise by, before the test begins
+    test_window: int = 120  # results in which a jump is looked for
+
+
 class IDSRules(NamedTuple):
     """The settings of `IDS` that depend on the space; measured: "Payback"."""
 
@@ -241,6 +271,30 @@ class MergeRules(NamedTuple):
     """When a new point counts as a visited one (see `search.same_point`)."""
 
     close: float = 0.05  # points differ in each column by at most this share of its range
+
+
+class RevisitRules(NamedTuple):
+    """How a long run keeps the number of its points, and the time for a decision, small.
+
+    A search for a new point takes O(m^2) for each candidate, with m visited points.  In a long run
+    the score of the best new point is hardly better than that of the best visited one.
+    """
+
+    points: int = 300  # with fewer visited points, a search is cheap, and nothing is different
+    gain: float = 0.05  # the score of a new point must be better by this, in units of `Score.unit`
+    # After so many repeats in a row, most trials are chosen among the visited points without a
+    # search.  One search is made while the number of trials grows by 1/100.
+    repeats: int = 3
+    share: int = 100
+
+    def due(self, trials: int, repeats: int) -> bool:
+        """Whether the next trial is chosen without a search.
+
+        Args:
+            trials: the number of trials so far.
+            repeats: how many of the last ones were repeats of visited points, without a gap.
+        """
+        return repeats >= self.repeats and trials % max(1, trials // self.share) != 0
 
 
 class LossRules(NamedTuple):
@@ -305,14 +359,16 @@ class Defaults(NamedTuple):
     model: ModelRules = ModelRules()
     fit: FitRules = FitRules()
     tail: TailRules = TailRules()
-    noise: NoiseRules = NoiseRules()
     # With a loss budget, guardrails or limited steps, the start stays near the baseline.  Its few
     # results differ little, so they do not say which outcomes are usual.
     tail_near_baseline: TailRules = TailRules(far=5.0, first_results=8, lower_half=True)
+    noise: NoiseRules = NoiseRules()
     periods: PeriodRules = PeriodRules()
+    drift: DriftRules = DriftRules()
     ids: IDSRules = IDSRules()
     search: SearchRules = SearchRules()
     merge: MergeRules = MergeRules()
+    revisit: RevisitRules | None = None  # None: the same rules for runs of any length
     loss: LossRules = LossRules()
     metrics: MetricRules = MetricRules()
     known: KnownRules = KnownRules()
@@ -340,6 +396,7 @@ CANDIDATES = {
         # Most of the first results are at points that were chosen to be good.
         tail=TailRules(far=5.0, first_results=8, lower_half=True),
         ids=IDSRules(caution=0.0, inside=2.0),
+        revisit=RevisitRules(),
     ),
 }
 

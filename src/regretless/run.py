@@ -19,7 +19,7 @@ from regretless._internal.validate import is_iterable, is_number, whole
 from regretless.defaults import Noise
 from regretless.engine import Optimizer, html_of
 from regretless.errors import ConfigError, DataError
-from regretless.model import Model
+from regretless.model import Drift, Model
 from regretless.policies import Policy
 from regretless.results import Best, Row, Trial
 from regretless.safety import Guardrail, returned
@@ -121,6 +121,7 @@ def maximize(
     budget: int | None = None,
     *,
     horizon: int | None = None,
+    drift: str | Drift | None = None,
     policy: str | Policy = "ids",
     seed: int = 0,
     design: str | Sequence[Mapping[str, Scalar]] = "auto",
@@ -150,6 +151,7 @@ def maximize(
         budget: how many evaluations there are, the initial design included.  None if the run has no
             end: a callback or Ctrl-C ends it.
         horizon: how many evaluations a run looks ahead; needed without a budget.
+        drift: None, "auto" or a `Drift`, if f may change with time; see `Optimizer`.
         policy: how the next point is chosen, by name or as an instance; see `Optimizer`.
         seed: the seed of all random numbers.
         design: how to start; see `Optimizer`.
@@ -191,6 +193,7 @@ def maximize(
         space,
         budget,
         horizon=horizon,
+        drift=drift,
         seed=seed,
         policy=policy,
         direction="maximize",
@@ -215,6 +218,7 @@ def minimize(
     budget: int | None = None,
     *,
     horizon: int | None = None,
+    drift: str | Drift | None = None,
     policy: str | Policy = "ids",
     seed: int = 0,
     design: str | Sequence[Mapping[str, Scalar]] = "auto",
@@ -248,6 +252,7 @@ def minimize(
         space,
         budget,
         horizon=horizon,
+        drift=drift,
         seed=seed,
         policy=policy,
         direction="minimize",

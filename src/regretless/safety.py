@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, ClassVar, Literal
 
 from regretless._internal.shown import shown
@@ -66,7 +67,7 @@ class Guardrail:
                 f"guardrail {self.metric}: prob: need a probability from 0.5 to below 1, got"
                 f" {shown(self.prob)}"
             )
-        if self.of not in (None, "baseline"):
+        if self.of is not None and not is_one_of(self.of, ("baseline",)):
             raise ConfigError(
                 f"guardrail {self.metric}: of: need 'baseline' or None, got {shown(self.of)}"
             )
@@ -315,7 +316,7 @@ def checked_metrics(metrics: object) -> dict[str, tuple[float, float | None]]:
 def measured(name: str, value: Any) -> tuple[float, float | None]:
     """The value and the standard error of a number, or of a pair of both."""
     if isinstance(value, Iterable) and not isinstance(value, str):
-        pair = list(value) if is_iterable(value) else []
+        pair = list(islice(value, 3)) if is_iterable(value) else []
         if len(pair) != 2:
             raise ConfigError(
                 f"{name}: need a number, or a number and its standard error, got {shown(value)}"

@@ -28,6 +28,7 @@ from regretless._internal.validate import (
 from regretless.client.connection import Connection, written
 from regretless.engine import check_automatic, outcomes_of
 from regretless.errors import ConfigError, ServiceError, SpaceError, UnknownTrialError
+from regretless.model import Drift
 from regretless.results import Best, Decision, Row, Trial, number_of
 from regretless.safety import (
     CONTROL,
@@ -38,7 +39,7 @@ from regretless.safety import (
     Safety,
     Step,
 )
-from regretless.space import Parameter, Scalar, Space
+from regretless.space import Parameter, Scalar, Space, check_change
 from regretless.studies import until_spent
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class Client(Connection):
         space: Space,
         budget: int | None = None,
         horizon: int | None = None,
+        drift: str | Drift | None = None,
         policy: str | None = None,
         direction: str | None = None,
         seed: int | None = None,
@@ -134,7 +136,7 @@ class Client(Connection):
 
         Args:
             name: the name of the study.
-            space, budget, horizon, policy, direction, seed, n0, noise, defaults, baseline,
+            space, budget, horizon, drift, policy, direction, seed, n0, noise, defaults, baseline,
                 loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes,
                 free_start, mode, optimum, bound: the settings of `Optimizer`; None for its
                 default.
@@ -158,6 +160,7 @@ class Client(Connection):
             "optimum": optimum,
             "bound": bound,
             "horizon": horizon,
+            "drift": drift.to_json() if isinstance(drift, Drift) else drift,
         }
         given = {key: value for key, value in settings.items() if value is not None}
         limits = {
@@ -378,6 +381,7 @@ class RemoteStudy:
         key: str | None = None,
     ) -> None:
         """Change the space while the study goes on; see `Study.change_space`."""
+        check_change({"add": add, "freeze": freeze, "widen": widen, "drop": drop})
         added = [
             {"name": name, **parameter.to_json(), "value": value}
             for name, (parameter, value) in (add or {}).items()

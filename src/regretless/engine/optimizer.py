@@ -35,6 +35,7 @@ from regretless.engine.events import (
     Created,
     Event,
     Extended,
+    Jumped,
     Observed,
     Outcome,
     Reconsidered,
@@ -51,10 +52,19 @@ from regretless.engine.loss import LossLimit, least_sd
 from regretless.engine.records import Records
 from regretless.engine.situation import STEP_LIMIT, Situation, draw
 from regretless.engine.steps import reach
+from regretless.engine.watch import Watch, surprise_of, warn_of
 from regretless.errors import ConfigError, RegretlessError, StorageError, TrialError
 from regretless.horizon import MAX_WHOLE, Horizon
 from regretless.kernels import Kernel
-from regretless.model import Belief, Control, Model, Observation, checked_model
+from regretless.model import (
+    Belief,
+    Control,
+    Drift,
+    Fading,
+    Model,
+    Observation,
+    checked_model,
+)
 from regretless.policies import EIC, Constraint, Policy, make_policy, stored_policy
 from regretless.results import Best, Decision, Landscape, NoiseRange, PeriodEffect, Row, Trial
 from regretless.safety import CONTROL, OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
@@ -127,6 +137,8 @@ class Optimizer(WithLock):
             not known.  It is used like `optimum`, as far as a bound can be.
         horizon: how many evaluations the run looks ahead: a gain has to pay for itself within so
             many.  None for all that remain of the budget.
+        drift: None if the system stays the same; "auto" if it may change; or a `Drift`.  Older
+            results then count less, and sudden changes are noticed.
 
     Raises:
         ConfigError: a setting is not valid.
@@ -169,6 +181,7 @@ class Optimizer(WithLock):
         optimum: float | None = None,
         bound: float | None = None,
         horizon: int | None = None,
+        drift: str | Drift | None = None,
     ) -> None:
         if not isinstance(space, Space):
             raise ConfigError(f"space: need a Space, got {shown(space)}")
@@ -204,6 +217,9 @@ class Optimizer(WithLock):
             fit = self.defaults.loss.applied_to(self.defaults.fit)
             self.defaults = self.defaults._replace(fit=fit)
         self._known = Known.of(optimum, bound)
+        self.drift = Drift.checked(drift)
+        if self.drift is not None and self.model.noise != "constant":
+            raise ConfigError("drift: not together with noise='auto', give one of the two")
         n0 = None if n0 is None else checked_n0(n0)
         points = checked_design(space, design)
         self._start = Start(space, given, points, n0, self.seed, self.defaults.start)
@@ -214,7 +230,8 @@ class Optimizer(WithLock):
             space, given, self.policy.name, check, self.safety.baseline, self.safety.mode
         )
         self._log: list[Event] = []
-        self._belief = Belief.empty(self.model, space.columns, self.defaults)
+        self._belief = Belief.empty(self.model, space.columns, self.defaults, self.drift)
+        self._watch = Watch.of(self.drift, self.defaults)
         self._guards = Guards.empty(self.safety, space, self.defaults)
         # The last proposal, and the beliefs after it is applied.
         self._proposed: tuple[Asked | None, Belief, Guards] = (None, self._belief, self._guards)
@@ -276,6 +293,7 @@ class Optimizer(WithLock):
         if n is not None:
             return [self.ask() for _ in range(whole("n", n, least=1))]
         with self._lock:
+            self._note_jump()
             self.apply(self.propose())
             return self._records.trials[-1].trial
 
@@ -298,6 +316,7 @@ class Optimizer(WithLock):
         """
         outcomes = outcomes_of(value, sem, count, metrics, control)
         self._apply_any(self._records.telling(trial, outcomes, time))
+        self._note_jump()
 
     @in_turn
     def observe(
@@ -459,6 +478,28 @@ class Optimizer(WithLock):
         return self._known
 
     @property
+    def jumps(self) -> list[Jumped]:
+        """The sudden changes that were noticed; see `Drift`.
+
+        Example:
+            >>> import regretless as rl
+            >>> space = rl.Space({"x": rl.Categorical(["a", "b"])})
+            >>> optimizer = rl.Optimizer(space, horizon=50, drift="auto")
+            >>> for i in range(60):
+            ...     trial = optimizer.adopt({"x": "a"})
+            ...     optimizer.tell(trial, (i % 5) + (10.0 if i >= 40 else 0.0))
+            >>> optimizer.jumps
+            [Jumped(number=40, noticed=43)]
+        """
+        return [] if self._watch is None else list(self._watch.noted)
+
+    @property
+    def fading(self) -> Fading | None:
+        """How fast results fade, by the last fit; None without a `drift`."""
+        fitted = self._belief.fitted
+        return None if fitted is None else fitted.fading
+
+    @property
     def observations(self) -> int:
         """The number of results, those from `observe` included."""
         return len(self._belief.told)
@@ -538,7 +579,7 @@ class Optimizer(WithLock):
             >>> import regretless as rl
             >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
             >>> optimizer = rl.Optimizer(space, budget=9, noise="auto")
-            >>> for k in range(12):
+            >>> for k in range(18):
             ...     x = (k % 6) / 5
             ...     optimizer.observe({"x": x}, (-1) ** (k // 6) * x**2, sem=0.1 + x**2)
             >>> optimizer.noise_range().most.params["x"] > 0.8
@@ -592,6 +633,7 @@ class Optimizer(WithLock):
         twin = object.__new__(type(self))
         twin.__setstate__(self.__getstate__())
         twin._records, twin._log = self._records.copy(), self._log.copy()
+        twin._watch = None if self._watch is None else self._watch.copy()
         return twin
 
     @in_turn
@@ -665,6 +707,8 @@ class Optimizer(WithLock):
         safety = self.safety.to_json()
         known = {} if self._known is None else self._known.to_json()
         horizon = self._start.horizon.to_json()  # extensions are events
+        if self.drift is not None:
+            horizon["drift"] = self.drift.to_json()
         return {
             "version": settings_version({**safety, **known, **horizon}),
             "space": self._first_space.to_json(),  # changes are events
@@ -751,6 +795,7 @@ class Optimizer(WithLock):
     def _on_asked(self, event: Asked) -> None:
         proposed, believed, guards = self._proposed
         same = believed.told is self._belief.told and guards.told_as(self._guards)
+        same = same and believed.jumps == self._belief.jumps
         # If it is the last proposal and the results are the same, its beliefs are known already.
         if event != proposed or not same:
             believed, guards = self._with_fits_of(event)
@@ -771,7 +816,8 @@ class Optimizer(WithLock):
         record, outcomes = self._records.fold_told(event)
         blind = record.trial.decision.reason == "design"
         baseline = self._records.baseline
-        self._learn(record.x, outcomes, blind, None if baseline is None else baseline.x)
+        base = None if baseline is None else baseline.x
+        self._learn(record.x, outcomes, blind, base, event.number)
 
     def _on_observed(self, event: Observed) -> None:
         x, outcomes = self._records.fold_observed(event)
@@ -789,15 +835,20 @@ class Optimizer(WithLock):
 
         The fit has seen the wrong result.  The next ask fits the model anew, and stores the fit.
         """
-        self._belief = Belief.empty(self.model, self.space.columns, self.defaults)
+        self._belief = Belief.empty(self.model, self.space.columns, self.defaults, self.drift)
         self._guards = Guards.empty(self.safety, self.space, self.defaults)
+        watch = self._watch
+        if watch is not None:
+            self._watch = watch.anew()
         for index, told, baseline in self._standing(retracted):
             if isinstance(told, Told):
                 record = self._records.trials[index]
                 blind = record.trial.decision.reason == "design"
-                self._learn(record.x, told.outcomes, blind, baseline)
+                self._learn(record.x, told.outcomes, blind, baseline, index)
             else:
                 self._learn(self._records.prior_x[index], told.outcomes)
+        for each in () if watch is None else watch.noted:
+            self._on_jumped(each)
 
     def _on_changed(self, event: Changed) -> None:
         carry = self._records.fold_changed(event)
@@ -842,12 +893,39 @@ class Optimizer(WithLock):
         outcomes: Mapping[str, Outcome],
         blind: bool = False,
         baseline: Array | None = None,
+        number: int | None = None,
     ) -> None:
         self._guards = self._guards.learn(x, outcomes)
         told = outcomes.get(OBJECTIVE)
         if told is None:
             return
-        self._belief = self._belief.learn(self._observation(x, outcomes, blind, baseline))
+        observation = self._observation(x, outcomes, blind, baseline)
+        self._belief = self._belief.learn(observation)
+        if self._watch is not None:
+            surprise = None
+            if number is not None:
+                decision = self._records.trials[number].trial.decision
+                surprise = surprise_of(decision, told, self.defaults.drift)
+            self._watch.look(number, observation, surprise)
+
+    @in_turn
+    def noticing(self) -> Jumped | None:
+        """The event of a sudden change that the results show and that was not noted yet.
+
+        For studies and front ends; users do not need it.
+        """
+        return None if self._watch is None else self._watch.pending
+
+    def _note_jump(self) -> None:
+        jump = self.noticing()
+        if jump is not None:
+            self.apply(jump)
+            warn_of(jump)
+
+    def _on_jumped(self, event: Jumped) -> None:
+        if self._watch is None:
+            raise StorageError("event 'jumped': the optimiser has no `drift`")
+        self._belief = self._belief.jumped(self._watch.note(event))
 
     def _observation(
         self,
@@ -936,6 +1014,8 @@ class Optimizer(WithLock):
         fresh = self._belief.refit_if_due()
         plain = replace(plain, refitted=fresh.source is not self._belief.source)
         situation = self._situation(fresh, rng, guards)
+        if not (points or plain.refitted) and self._may_revisit(situation):
+            situation = replace(situation, revisit=True)
         x, decision = situation.decide(plain, points, free_start=self.safety.free_start)
         if self._is_rejected(x):
             found = situation.best_allowed(plain)
@@ -944,6 +1024,20 @@ class Optimizer(WithLock):
             x, decision = found
         decision = replace(decision, holds=guards.holds(x))
         return _Proposal(situation.belief, guards, x, decision)
+
+    def _may_revisit(self, situation: Situation) -> bool:
+        """Whether the next trial is chosen among the visited points, see `RevisitRules`."""
+        rules, limited = self.defaults.revisit, self.space.frozen or self.safety.max_step
+        if rules is None or limited or not self.policy.merge:
+            return False
+        if len(situation.posterior.points) < rules.points:
+            return False
+        trials, repeats = self._records.trials, 0
+        for record in reversed(trials[-rules.repeats :]):
+            if record.trial.decision.reason != "resample":
+                break
+            repeats += 1
+        return rules.due(len(trials), repeats)
 
     def _draw(self, rng: np.random.Generator) -> Array:
         """A point at random that is not near a rejected one."""
@@ -1095,7 +1189,7 @@ class Optimizer(WithLock):
             space=self.space,
             belief=current,
             waiting=tuple(record.x for record in (*waiting.values(), *proposed.values())),
-            horizon=self._records.horizon,
+            horizon=self._records.horizon._replace(keep=current.keep),
             sign=self._sign,
             rng=rng or np.random.default_rng([self.seed, len(self._records.trials)]),
             defaults=self.defaults,
@@ -1155,6 +1249,7 @@ _FOLDS: dict[type, Callable[[Optimizer, Any], None]] = {
     Observed: Optimizer._on_observed,
     Abandoned: lambda optimizer, event: optimizer._records.fold_abandoned(event),
     Extended: lambda optimizer, event: optimizer._records.fold_extended(event),
+    Jumped: Optimizer._on_jumped,
     Baseline: lambda optimizer, event: optimizer._records.fold_based(event),
     Approved: lambda optimizer, event: optimizer._records.fold_approved(event),
     Rejected: lambda optimizer, event: optimizer._records.fold_rejected(event),

@@ -52,8 +52,8 @@ from regretless.search import (
 from regretless.space import Space, has_structure
 
 STEP_LIMIT = "step limit"  # what a decision calls `max_step`
-_LOOKS = 256  # points at which the noise is compared
 FREE_START = "the start may break guardrails"  # what a decision says of a point with `free_start`
+_LOOKS = 256  # points at which the noise is compared
 _DRAWS = 64  # of which a random point takes the first that may be tried
 
 
@@ -90,6 +90,7 @@ class Situation:
     running: Array | None = None  # the setting that runs
     change_cost: float = 0.0  # what a change of it costs, in the user's units
     sparse_from: Array | None = None  # the point from which few parameters are to be changed
+    revisit: bool = False  # whether to choose among the visited points, see `RevisitRules`
 
     @property
     def fitted(self) -> Fitted:
@@ -247,7 +248,7 @@ class Situation:
     def _begin(self) -> Callable[[int], Candidates]:
         """The candidates for a score of a width.  They stay the same during a decision."""
         begin = partial(candidates, self._domain, self._expected, self.rng)
-        begin = partial(begin, rules=self.defaults.search)
+        begin = partial(begin, rules=self.defaults.search, visited_only=self.revisit)
         if self._change is None:
             return cache(begin)
         running = self._change.running
@@ -448,6 +449,8 @@ class Situation:
             held_back = objection
         if self.sparse_from is not None:
             found = self._sparser(score, found, self.sparse_from)
+        if found.row is None and (near := self._good_enough(score, begin, found)) is not None:
+            return _Choice(sampled[near], near, held_back=held_back)
         if found.row is None and policy.merge:
             rules, equal = self.defaults.merge, tuple(structured(self._domain))
             row = same_point(
@@ -456,6 +459,16 @@ class Situation:
             if row is not None and not self._changes_more(sampled[row], found.x):
                 return _Choice(sampled[row], row, True, held_back)
         return _Choice(found.x, found.row, held_back=held_back)
+
+    def _good_enough(self, score: Score, begin: Candidates, found: Found) -> int | None:
+        """The best visited point, if the one that was found is hardly better, in a long run."""
+        rules, rows = self.defaults.revisit, np.arange(len(begin.posterior.points))[begin.rows]
+        if rules is None or not self.policy.merge or len(rows) < rules.points:
+            return None
+        value, slack = score.at_rows(begin.rows)
+        best = int(np.argmax(np.where(slack >= FEASIBLE, value, -np.inf)))
+        near = slack[best] >= FEASIBLE and value[best] >= found.value - rules.gain * score.unit
+        return int(rows[best]) if near and self.sparse_from is None else None
 
     def _score(self) -> Score:
         """The policy's score, which also keeps to what a change must bring."""

@@ -2,9 +2,11 @@
 
 from regretless.model.belief import Belief, Fitted, History
 from regretless.model.data import Data
+from regretless.model.drift import Drift, Fading
 from regretless.model.factor import Factor, NotPositiveDefinite
 from regretless.model.gp import GP
 from regretless.model.hyper import Hyper
+from regretless.model.jumps import JumpTest
 from regretless.model.mixture import Mixture
 from regretless.model.model import Model, checked_model
 from regretless.model.noise import NoiseShape
@@ -18,10 +20,13 @@ __all__ = [
     "Belief",
     "Control",
     "Data",
+    "Drift",
     "Factor",
+    "Fading",
     "Fitted",
     "History",
     "Hyper",
+    "JumpTest",
     "Mixture",
     "Model",
     "NoiseShape",

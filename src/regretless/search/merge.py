@@ -55,7 +55,7 @@ def same_point(
     here = x[None, :]
     mean, sigma = posterior.at_data
     mean_here, sigma_here = posterior.predict(here)
-    shared = posterior.covariance(here, posterior.points[close])[0]
+    shared = posterior.shared(x).at_data[close]
     variance = np.maximum(sigma[close] ** 2 + sigma_here**2 - 2.0 * shared, 0.0)
     apart = np.sqrt((mean[close] - mean_here) ** 2 + posterior.omega2 * variance)
     value, slack = score.at_rows(begin.rows)

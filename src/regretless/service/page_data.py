@@ -22,7 +22,7 @@ from regretless.engine import Optimizer, Situation
 from regretless.ledger import Ledger
 from regretless.results import Best, Row, Trial
 from regretless.space import Parameter, Scalar
-from regretless.studies import Snapshot, counts
+from regretless.studies import Snapshot, counts, drift_json
 
 TABLE_ROWS = 500  # the page lists so many trials; the API has the earlier ones
 BLOCK = 32  # points whose correlations are computed at once
@@ -62,6 +62,7 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
         "space": optimizer.space.to_json(),
         "counts": counts(optimizer),
         "known": _known(optimizer),
+        "drift": drift_json(optimizer),
         "best": view and _best(view.best),
         "noise_sd": view and view.noise_sd,
         "noise_differs": view and view.noise_differs,

@@ -28,7 +28,7 @@ from regretless.ledger import Ledger
 from regretless.policies import POLICIES
 from regretless.results import Best, Row, Trial
 from regretless.service.forecasts import Ahead
-from regretless.studies import Snapshot, counts, decision_json, trial_json
+from regretless.studies import Snapshot, counts, decision_json, drift_json, trial_json
 from regretless.studies.journal import StoredEvent, StudyInfo
 
 MAX_BUDGET = 1_000_000
@@ -174,6 +174,15 @@ class StepBy(_Request):
     by: Annotated[float, Strict(), Field(description="the largest change, in its own units")]
 
 
+class DriftIn(_Request):
+    """How the system changes."""
+
+    half_life: Annotated[
+        float | None, Strict(), Field(description="results until half of the correlation is left")
+    ] = None
+    jumps: Annotated[StrictBool, Field(description="whether to look for sudden changes")] = True
+
+
 class NewStudy(_Request):
     """The settings of `regretless create`."""
 
@@ -182,6 +191,9 @@ class NewStudy(_Request):
     budget: Annotated[Budget | None, Field(description="null if the run has no end")] = None
     horizon: Annotated[
         StrictInt | None, Field(ge=1, le=MAX_SAFE, description="evaluations to look ahead")
+    ] = None
+    drift: Annotated[
+        Literal["auto"] | DriftIn | None, Field(description="if the system may change")
     ] = None
     policy: Annotated[StrictStr | None, Field(description=", ".join(POLICIES))] = None
     direction: Literal["maximize", "minimize"] | None = None
@@ -483,6 +495,22 @@ class LossOut(BaseModel):
     is_spent: Annotated[bool, Field(description="then only what is known to be better is tried")]
 
 
+class JumpOut(BaseModel):
+    """A sudden change of the system."""
+
+    number: Annotated[int, Field(description="the first trial after it")]
+    noticed: Annotated[int, Field(description="the trial with whose result it was noticed")]
+
+
+class DriftOut(BaseModel):
+    """How the system changes, as far as the results show it."""
+
+    half_life: Annotated[float | None, Field(description="null if nothing drifts")]
+    level_changes: Annotated[bool, Field(description="whether a common level drifts")]
+    sentence: str
+    jumps: list[JumpOut]
+
+
 class Detail(Summary):
     settings: dict[str, Any]
     lost: Annotated[float | None, Field(description="by all trials, against the best point")]
@@ -491,17 +519,19 @@ class Detail(Summary):
     waiting: Annotated[dict[int, datetime], Field(description="pending trials: when asked")]
     proposals: Annotated[dict[int, datetime], Field(description="proposed trials: when asked")]
     guardrails: list[GuardrailOut]
+    drift: Annotated[DriftOut | None, Field(description="null if the study has no drift")]
 
     @classmethod
     def of(cls, view: Snapshot) -> Self:
         pending, proposed = view.optimizer.pending, view.optimizer.proposed
         ledger = Ledger.from_rows(view.optimizer, view.optimizer.history())
-        loss = ledger.loss()
+        loss, moving = ledger.loss(), drift_json(view.optimizer)
         return cls(
             **Summary.of(view).model_dump(),
             settings=view.optimizer.spec() | {"space": view.optimizer.space.to_json()},
             lost=ledger.lost(),
             guardrails=[GuardrailOut(**vars(each)) for each in ledger.violations()],
+            drift=None if moving is None else DriftOut(**moving),
             baseline=view.optimizer.baseline,
             loss=None if loss is None else LossOut(**asdict(loss)),
             waiting={trial.number: view.asked_at[trial.number] for trial in pending},

@@ -148,6 +148,7 @@ const inWords = (params, shown = scalar) =>
 function state(name, refresh) {
   const bar = h("progress", { "aria-label": "Budget spent" });
   const words = h("p", { id: "budget" });
+  const changed = h("p", { id: "changes", class: "problem", role: "status" });
   const facts = h("dl", { class: "facts" });
   const scatter = h("p", { id: "noise-differs", class: "note" });
   const total = h("input", { id: "extend-to", type: "number", min: 1, step: 1, required: true });
@@ -175,13 +176,14 @@ function state(name, refresh) {
     "third",
     bar,
     words,
+    changed,
     facts,
     scatter,
     h("div", { class: "actions" }, ask, extend),
     doing.problem,
   );
   const update = (data) => {
-    const { counts, noise_sd, noise_differs, periods, worth_exploring } = data;
+    const { counts, drift, noise_sd, noise_differs, periods, worth_exploring } = data;
     const { calibration, mode, archived } = data;
     ask.textContent = mode === "recommend" ? "Ask for a proposal" : "Ask for a trial";
     ask.disabled = archived;
@@ -211,6 +213,11 @@ function state(name, refresh) {
         ["Least noise sd over the space", number(noise_differs.least.sd, 3)],
         ["Largest noise sd over the space", number(noise_differs.most.sd, 3)],
       );
+    changed.hidden = !drift?.jumps.length;
+    changed.textContent = (drift?.jumps ?? [])
+      .map((jump) => `Something changed at trial ${jump.number} (noticed at trial ${jump.noticed}).`)
+      .join(" ");
+    if (drift) rows.push(["Drift", drift.sentence || "not known yet"]);
     if (periods)
       rows.push(
         ["Sd of the effect of a period", number(periods.effect_sd, 3)],

@@ -22,6 +22,11 @@ from regretless.policies import Policy
 from regretless.safety import OBJECTIVE
 from regretless.space import Scalar, Space
 
+# All draws of the hyper-parameters begin at the same fit.  A run goes on with its draws after each
+# result, but a forecast has to forget the fit at once: with 5 steps, the 80 % band held the final
+# gain in 64 % of 50 runs after 10 results.  There are more draws, so that simulations share few.
+_ENSEMBLE: dict[str, Any] = {"first_steps": 30, "sizes": (4, 32), "work": 1600}
+
 Progress = Callable[[int, int], object]  # is called with the draws that are done, and all of them
 
 
@@ -246,6 +251,8 @@ class _Truth:
 def _ensemble_of(optimizer: Optimizer) -> Belief:
     """The belief of the optimiser, with several sets of hyper-parameters instead of one."""
     model, rules = optimizer.model, optimizer.defaults
+    fit = rules.fit._replace(ensemble=rules.fit.ensemble._replace(**_ENSEMBLE))
+    rules = rules._replace(fit=fit)
     if model.method in ("map", "ml"):
         honest = rules.loss.model.noise_prior
         model = replace(model, method="ensemble", noise_prior=honest)

@@ -7,7 +7,7 @@ READY_INTEGRATIONS := $(VENV)/.ready-integrations
 READY_PEERS := $(VENV)/.ready-peers
 OUTSIDE_VENV := build/outside-venv
 
-.PHONY: run demo test test-all test-integrations coverage smoke lint types bench bench-peers bench-families bench-outside campaign clean
+.PHONY: run demo test test-all test-integrations coverage smoke lint types bench bench-peers bench-families bench-outside campaign audit clean
 .DELETE_ON_ERROR:
 
 # Matrices are small here: a second BLAS thread waits more than it works, and worse on a busy machine.
@@ -78,6 +78,18 @@ bench-outside: $(OUTSIDE_VENV)/.ready
 # it: make campaign CAMPAIGN=--quick
 campaign: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.campaign $(CAMPAIGN)
+
+# Known weaknesses of the pinned dependencies.  It needs the advisories of the package index, and says so
+# where they cannot be reached.
+AUDIT_VENV := build/audit-venv
+ADVISORIES := https://pypi.org/pypi/pip/24.0/json
+audit:
+	@if $(PYTHON) -c 'from urllib.request import urlopen; urlopen("$(ADVISORIES)", timeout=20)' 2>/dev/null; then \
+	    set -e; \
+	    test -x $(AUDIT_VENV)/bin/pip-audit || { $(PYTHON) -m venv $(AUDIT_VENV); \
+	        env -u PIP_CONSTRAINT $(AUDIT_VENV)/bin/python -m pip install --quiet pip-audit==2.10.1; }; \
+	    $(AUDIT_VENV)/bin/pip-audit --require-hashes --disable-pip -r .ci/requirements.lock; \
+	else echo "audit: no advisories at $(ADVISORIES): not done"; fi
 
 clean:
 	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .pytest_cache .ruff_cache .mypy_cache .hypothesis

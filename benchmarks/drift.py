@@ -248,8 +248,9 @@ def report() -> None:
         "",
         f"Random smooth functions of two parameters, {TRIALS} trials, noise of {NOISE} of the"
         " spread of f. Every seed has functions of its own. Families: nothing changes (`none`);"
-        " one function turns into another one (`slow`); f is replaced by another function at a random trial"
-        " (`jumps`); all settings shift by 2 spreads of f, up or down, at a random trial (`level`)."
+        " one function turns into another one (`slow`); f is replaced by another function at a"
+        " random trial (`jumps`); all settings shift by 2 spreads of f, up or down, at a random"
+        " trial (`level`)."
         f" `tv-gp-ucb` has a half-life of 100 results. `window` is the default on the last {WINDOW}"
         " results. `restarts` is told when the jump is.",
         "",

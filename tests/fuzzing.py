@@ -28,7 +28,8 @@ from regretless.kernels import SE, Matern
 from regretless.space import Space
 
 LONGEST = 2000  # characters of a message
-SECONDS = 5.0  # for one call
+SECONDS = 5.0  # of processor time for one call, so that a busy machine makes no difference
+BLOCKED = 60.0  # seconds for a call that needs no processor
 MOST_MEMORY = 6 * 2**30  # bytes: a call that writes out `range(10**9)` must not take the machine's
 
 
@@ -196,12 +197,37 @@ def parameter_json(rng: random.Random) -> dict[str, Any]:
     return good
 
 
+EXPRESSION = ("x", "x", "y", "1", "1e999", "(", ")", "+", "-", "*", "/", "**", "<=", ">=", "==")
+EXPRESSION += ("%", "//", "and", "not", "if", "lambda", "__import__('os')", "x.real", "[", "]", ",")
+EXPRESSION += ("abs", "min", "max", "exp(", "log(", "9" * 5000, "\x00", "\ud800", "\n", "#", "=")
+
+
+def expression(rng: random.Random) -> str:
+    """A limit of a space, or what looks like one."""
+    words = [rng.choice(EXPRESSION) for _ in range(rng.randrange(8))]
+    if rng.random() < 0.3:
+        words += [rng.choice(["<=", ">="]), rng.choice(["1", "0", "x", "1/0", "2**9999"])]
+    return rng.choice(["", " "]).join(words) * rng.choice([1, 1, 1, 1, 1, 300])
+
+
 # -- the calls -------------------------------------------------------------------------------------
 
 SPACE = Space({"x": rl.Float(0.0, 1.0), "c": rl.Categorical(["a", "b", 3])})
 
 
+STRUCTURED = Space(
+    {
+        "order": rl.Permutation(["a", "b", "c"]),
+        "words": rl.Sequence("ab", 1, 3),
+        "some": rl.Subset(["a", "b", "c"]),
+    }
+)
 GOOD = {"x": 0.5, "c": "a"}
+CHANGES = ("add", "freeze", "widen", "drop")
+SAFETY = (
+    *("baseline", "loss_budget", "confidence", "guardrails", "max_step", "change_cost"),
+    *("sparse_changes", "mode", "optimum", "bound"),
+)
 
 
 class Target:
@@ -209,6 +235,7 @@ class Target:
 
     def __init__(self, subject: Any, state: Callable[[], Any]) -> None:
         self.subject, self.state = subject, state
+        self.seen: Any = None  # the state after the last call, if that failed
 
     def call(self, verb: str, *args: Any, **kwargs: Any) -> Any:
         return getattr(self.subject, verb)(*args, **kwargs)
@@ -255,52 +282,66 @@ def verbs(rng: random.Random, target: Target) -> tuple[str, Callable[[], Any]]:
     """A call that changes the state, or would; with at least one hostile value."""
     v, number = lambda: value(rng), rng.randrange(6)
     is_study = not isinstance(target.subject, rl.Optimizer)
-    more = {rng.choice(["sem", "count", "time"]): v() for _ in range(rng.randrange(3))}
-    if is_study and rng.random() < 0.3:
-        more["key"] = v()
-    choices: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
-        ("tell", (v(), 1.0), more),
-        ("tell", (number, v()), more),
-        ("observe", (v(), 1.0), more),
-        ("observe", (GOOD, v()), more),
-        ("observe", ({"x": v(), "c": "a"}, 1.0), more),
-        ("observe", ({"x": 0.5, "c": v()}, 1.0), more),
-        ("observe", ({**GOOD, **_named(v(), v())}, 1.0), more),
-        ("adopt", (v(),), {}),
-        ("adopt", ({"x": v(), "c": v()},), {}),
-        ("adopt", (GOOD, v()), {}),
-        ("abandon", (v(),), {}),
-        ("extend", (v(),), {}),
-        ("approve", (v(),), {}),
-        ("approve", (number, v()), {}),
-        ("reject", (v(), v()), {}),
-        ("reject", (number, v()), {}),
-        ("reconsider", (v(), v()), {}),
-        ("retract", (v(),), {}),
-        ("retract", (number, v()), {}),
-        ("retract_observation", (v(),), {}),
-        ("retract_observation", (number, v()), {}),
-        ("predict", (v(),), {}),
-        ("landscape", (v(),), {}),
-        ("landscape", ([v()],), {}),
+
+    def more(*names: str) -> dict[str, Any]:
+        beside = ("sem", "count", "time", "metrics", *names)
+        made = {rng.choice(beside): v() for _ in range(rng.randrange(3))}
+        if rng.random() < 0.1:
+            made["metrics"] = _named(v(), v())
+        return made | ({"key": v()} if is_study and rng.random() < 0.3 else {})
+
+    choices: list[tuple[str, Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]]] = [
+        ("tell", lambda: ((v(), 1.0), more("control"))),
+        ("tell", lambda: ((number, v()), more("control"))),
+        ("observe", lambda: ((v(), 1.0), more())),
+        ("observe", lambda: ((GOOD, v()), more())),
+        ("observe", lambda: (({"x": v(), "c": "a"}, 1.0), more())),
+        ("observe", lambda: (({"x": 0.5, "c": v()}, 1.0), more())),
+        ("observe", lambda: (({**GOOD, **_named(v(), v())}, 1.0), more())),
+        ("adopt", lambda: ((v(),), {})),
+        ("adopt", lambda: (({"x": v(), "c": v()},), {})),
+        ("adopt", lambda: ((GOOD, v()), {})),
+        ("abandon", lambda: ((v(),), {})),
+        ("extend", lambda: ((v(),), {})),
+        ("approve", lambda: ((v(),), {})),
+        ("approve", lambda: ((number, v()), {})),
+        ("reject", lambda: ((v(), v()), {})),
+        ("reject", lambda: ((number, v()), {})),
+        ("reconsider", lambda: ((v(), v()), {})),
+        ("retract", lambda: ((v(),), {})),
+        ("retract", lambda: ((number, v()), {})),
+        ("retract_observation", lambda: ((v(),), {})),
+        ("retract_observation", lambda: ((number, v()), {})),
+        ("predict", lambda: ((v(),), {})),
+        ("landscape", lambda: ((v(),), {})),
+        ("landscape", lambda: (([v()],), {})),
+        ("set_baseline", lambda: ((v(),), {})),
+        ("set_baseline", lambda: (({"x": v(), "c": v()},), {})),
+        ("change_space", lambda: ((), {rng.choice(CHANGES): v()})),
+        ("change_space", lambda: ((), {"add": _named(v(), (v(), v()))})),
+        ("change_space", lambda: ((), {"add": {"y": (rl.Float(0.0, 1.0), v())}})),
+        ("change_space", lambda: ((), {rng.choice(CHANGES[1:]): _named(v(), v())})),
+        ("change_space", lambda: ((), {rng.choice(CHANGES[1:]): {rng.choice("xc"): v()}})),
     ]
     if isinstance(target.subject, RemoteStudy):
         choices = [choice for choice in choices if hasattr(target.subject, choice[0])]
-        choices = [(verb, args[:1] if verb == "adopt" else args, o) for verb, args, o in choices]
-        choices.append(("ask", (v(),), {"key": v()}))
+        choices.append(("ask", lambda: ((v(),), {"key": v()})))
     if is_study:
         choices += [
-            ("abandon_older_than", (v(),), {}),
-            ("events", (v(),), {}),
-            ("events", (0, v()) if isinstance(target.subject, rl.Study) else (v(),), {}),
-            ("ask", (), {"within_budget": v()}),
-            ("extend", (v(),), {"key": "extended"}),
-            ("retract", (number,), {"key": v()}),
-            ("reject", (number, "no"), {"key": v()}),
-            ("rename", (v(),), {}),
-            ("observe", (GOOD, 2.0), {"key": v()}),
+            ("abandon_older_than", lambda: ((v(),), {})),
+            ("events", lambda: ((v(),), {})),
+            ("events", lambda: ((0, v()) if isinstance(target.subject, rl.Study) else (v(),), {})),
+            ("ask", lambda: ((), {"within_budget": v()})),
+            ("extend", lambda: ((v(),), {"key": "extended"})),
+            ("retract", lambda: ((number,), {"key": v()})),
+            ("reject", lambda: ((number, "no"), {"key": v()})),
+            ("rename", lambda: ((v(),), {})),
+            ("observe", lambda: ((GOOD, 2.0), {"key": v()})),
         ]
-    verb, args, kwargs = rng.choice(choices)
+    verb, made = rng.choice(choices)
+    args, kwargs = made()
+    if verb == "adopt" and isinstance(target.subject, RemoteStudy):
+        args = args[:1]
     return verb, lambda: target.call(verb, *args, **kwargs)
 
 
@@ -319,6 +360,7 @@ def constructors(rng: random.Random) -> tuple[str, Callable[[], Any]]:
         rng.choice(["seed", "policy", "direction", "design", "n0", "model", "defaults"]): v()
         for _ in range(rng.randrange(1, 3))
     }
+    safe = {rng.choice(SAFETY): v() for _ in range(rng.randrange(1, 3))}
     fields = {
         rng.choice(
             ["kernel", "mean", "method", "tail", "noise_prior", "length_prior", "growth", "lam2"]
@@ -346,6 +388,32 @@ def constructors(rng: random.Random) -> tuple[str, Callable[[], Any]]:
         "neighbours": lambda: SPACE.neighbours(v()),
         "Optimizer": lambda: rl.Optimizer(v(), v()),
         "Optimizer settings": lambda: rl.Optimizer(SPACE, 20, **settings),
+        "Optimizer safety": lambda: rl.Optimizer(SPACE, 20, **{"baseline": GOOD, **safe}),
+        "Optimizer max_step": lambda: rl.Optimizer(
+            SPACE, 20, baseline=GOOD, max_step=_named(rng.choice(["x", "c", v()]), v())
+        ),
+        "Optimizer guardrails": lambda: rl.Optimizer(SPACE, 20, guardrails=[v(), v()]),
+        "AtMost": lambda: rl.AtMost(v(), v(), prob=v(), of=v()),
+        "AtLeast": lambda: rl.AtLeast("m", v(), **{rng.choice(["prob", "of"]): v()}),
+        "Sequence": lambda: rl.Sequence(v(), v(), v()),
+        "Sequence alphabet": lambda: rl.Sequence(v(), 1, 3),
+        "Sequence lengths": lambda: rl.Sequence("ab", v(), v()),
+        "Subset": lambda: rl.Subset(v(), v(), v()),
+        "Subset items": lambda: rl.Subset([v(), v(), "b"]),
+        "Permutation": lambda: rl.Permutation(v()),
+        "Permutation items": lambda: rl.Permutation([v(), v()]),
+        "Tree": lambda: rl.Tree(v(), v()),
+        "Tree labels": lambda: rl.Tree(_named(v(), v()), 3),
+        "Graph": lambda: rl.Graph(v(), v(), v()),
+        "Graph more": lambda: rl.Graph(["a", "b"], 1, 2, v(), v(), v()),
+        "when": lambda: rl.Float(0.0, 1.0).when(v(), v(), at_least=v()),
+        "Space when": lambda: Space({"c": rl.Int(0, 3), "x": rl.Float(0.0, 1.0).when("c", v())}),
+        "Space where": lambda: Space({"x": rl.Float(0.0, 1.0)}, where=v()),
+        "Space where text": lambda: Space({"x": rl.Float(0.0, 1.0)}, where=[expression(rng)]),
+        "structured value": lambda: STRUCTURED.validate({"order": v(), "words": v(), "some": v()}),
+        "structured encode": lambda: STRUCTURED.encode(
+            {"order": [v(), v(), v()], "words": [v()], "some": [v()]}
+        ),
         "Optimizer design": lambda: rl.Optimizer(SPACE, 20, design=[v(), v()]),
         "Optimizer.from_json": lambda: rl.Optimizer.from_json(v()),
         "Optimizer.theorem1": lambda: rl.Optimizer.theorem1(
@@ -392,7 +460,8 @@ def constructors(rng: random.Random) -> tuple[str, Callable[[], Any]]:
 def openings(rng: random.Random, journal: Any) -> tuple[str, Callable[[], Any]]:
     """Opening a study that should not be there afterwards."""
     v = lambda: value(rng)  # noqa: E731
-    settings = {rng.choice(["seed", "policy", "direction", "design", "n0", "model"]): v()}
+    names = ("seed", "policy", "direction", "design", "n0", "model", *SAFETY)
+    settings = {rng.choice(names): v()}
     calls: dict[str, Callable[[], Any]] = {
         "Study.open name": lambda: rl.Study.open(journal, v()),
         "Study.open settings": lambda: rl.Study.open(journal, "fuzz", **settings),
@@ -409,7 +478,8 @@ def complaint(call: Callable[[], Any]) -> str | None:
     """What is wrong with the way in which a call ended; None if nothing is."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        signal.setitimer(signal.ITIMER_REAL, SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        signal.setitimer(signal.ITIMER_REAL, BLOCKED)
         try:
             call()
         except rl.RegretlessError as error:
@@ -422,6 +492,7 @@ def complaint(call: Callable[[], Any]) -> str | None:
         except Exception as error:  # noqa: BLE001 (this is what we look for)
             return f"{type(error).__name__}: {str(error)[:200]}"
         finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
             signal.setitimer(signal.ITIMER_REAL, 0)
     return None
 
@@ -437,6 +508,7 @@ def _end(*args: object) -> None:
 def inputs(seed: int, number: int, journal: Any = None) -> Iterator[str]:
     """Make so many calls; yields what is wrong, with the name of the call and its seed."""
     signal.signal(signal.SIGALRM, _end)
+    signal.signal(signal.SIGPROF, _end)
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, before[1]))
     try:
@@ -460,7 +532,8 @@ def _inputs(seed: int, number: int, journal: Any) -> Iterator[str]:
             target = stored if stored is not None and kind < 0.7 else memory
             target = far if kind > 0.95 else target
             name, call = verbs(rng, target)
-        before = None if target is None else target.state()
+        if target is not None and target.seen is None:
+            target.seen = target.state()
         failed = False
 
         def noted(call: Callable[[], Any] = call) -> Any:
@@ -472,8 +545,10 @@ def _inputs(seed: int, number: int, journal: Any) -> Iterator[str]:
                 raise
 
         wrong = complaint(noted)
-        if wrong is None and failed and target is not None and target.state() != before:
-            wrong = "the state has changed"
+        if target is not None:
+            before, target.seen = target.seen, target.state() if failed else None
+            if wrong is None and failed and target.seen != before:
+                wrong = "the state has changed"
         if wrong is not None:
             yield f"{name}, seed {seed}/{n}: {wrong}"
         if target is memory and (memory.subject.asked > 40 or memory.subject.observations > 60):

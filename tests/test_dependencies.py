@@ -30,9 +30,9 @@ def needed(package: str, extras: frozenset[str], seen: set[tuple[str, frozenset[
 
 
 def test_everything_that_the_checks_install_has_one_version() -> None:
-    lines = (ROOT / ".ci" / "constraints.txt").read_text().splitlines()
-    pins = [line for line in lines if not line.startswith("#")]
-    assert all(re.fullmatch(r"[\w.-]+==[\w.+]+", pin) for pin in pins)
+    text = (ROOT / ".ci" / "requirements.lock").read_text().replace("\\\n", "")
+    pins = [line for line in text.splitlines() if not line.startswith("#")]
+    assert all(re.fullmatch(r"[\w.-]+==[\w.+]+( +--hash=sha256:[0-9a-f]{64})+", p) for p in pins)
     pinned = {plain(pin.partition("==")[0]) for pin in pins}
     assert len(pinned) == len(pins)
     seen: set[tuple[str, frozenset[str]]] = set()

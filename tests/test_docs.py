@@ -27,6 +27,7 @@ PAGES = [
     "docs/approval.md",
     "docs/do-no-harm.md",
     "docs/control.md",
+    "docs/noise.md",
     "docs/small-steps.md",
     "docs/guardrails.md",
 ]

@@ -372,3 +372,53 @@ def test_the_command_line_takes_failed_trials_and_shows_what_was_broken(
     assert "1 of 2 results beyond it" in shell("show", "s")
     assert "p99_ms 900.0 ± 20.0" in shell("log", "s")
     assert json.loads(shell("show", "s", "--json"))["guardrails"][0]["observed"] == 1
+
+
+def test_a_free_start_may_break_guardrails_and_nothing_later() -> None:
+    space = rl.Space({"x": rl.Float(0.0, 1.0), "y": rl.Float(0.0, 1.0)})
+    settings: dict[str, Any] = {
+        "guardrails": [rl.AtMost("latency", 0.6)],
+        "baseline": {"x": 0.1, "y": 0.1},
+        "design": "sobol",
+        "n0": 6,
+    }
+
+    def run(*, free_start: bool) -> rl.Optimizer:
+        optimizer = rl.Optimizer(space, 30, free_start=free_start, **settings)
+        rng = np.random.default_rng(3)
+        for trial in optimizer:
+            p: dict[str, Any] = trial.params
+            latency = p["x"] + 0.05 * rng.standard_normal()
+            value = p["x"] + p["y"] + 0.05 * rng.standard_normal()
+            optimizer.tell(trial, value, metrics={"latency": latency})
+        return optimizer
+
+    def broken(optimizer: rl.Optimizer) -> list[int]:
+        return [t.number for t in optimizer.trials if t.params["x"] > 0.6]  # type: ignore[operator]
+
+    free, guarded = run(free_start=True), run(free_start=False)
+    assert set(broken(free)) & set(range(1, 7)), "no point of the start is beyond the limit"
+    assert not set(broken(free)) - set(range(1, 7))
+    assert len(broken(guarded)) <= 1
+    first = next(t for t in free.trials if t.number in broken(free))
+    assert first.decision is not None
+    assert first.decision.caution == "the start may break guardrails"
+    again = rl.Optimizer.from_json(free.to_json())
+    assert again.safety.free_start
+    assert [t.params for t in again.trials] == [t.params for t in free.trials]
+
+
+def test_a_free_start_keeps_to_the_loss_budget() -> None:
+    space = rl.Space({"x": rl.Float(0.0, 1.0)})
+    optimizer = rl.Optimizer(
+        space,
+        20,
+        baseline={"x": 0.1},
+        loss_budget=0.05,
+        guardrails=[rl.AtMost("latency", 5.0)],
+        free_start=True,
+    )
+    for trial in optimizer:
+        x = float(trial.params["x"])
+        optimizer.tell(trial, -100.0 * (x - 0.1) ** 2, metrics={"latency": x})
+    assert max(abs(float(t.params["x"]) - 0.1) for t in optimizer.trials) < 0.3

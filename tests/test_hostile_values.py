@@ -61,7 +61,20 @@ def ready() -> rl.Optimizer:
             lambda o: rl.Ledger.of(o).total([{"x": 0.5, "n": 1}] * 2, [1e200, 1e200]),
             r"weights: need at most 1e\+100, got 1e\+200",
         ),
+        (
+            lambda o: rl.Ledger.of(o).total([{"x": 0.5, "n": 1}], [np.float16("nan")]),
+            "weights: need numbers, got",
+        ),
         (lambda o: rl.Model(kernel=["se"]), "kernel: need one of"),
+        (lambda o: rl.Sequence("ab", HUGE, HUGE), "need 0 <= at_least <= at_most <= 1000, got"),
+        (lambda o: rl.AtLeast("m", 1.0, of=np.array(["a", "b"])), "of: need 'baseline' or None"),
+        (lambda o: rl.Space({"x": rl.Int(0, 3)}, where=np.array(0.5)), "need a list of limits"),
+        (lambda o: rl.Space({"x": rl.Int(0, 3)}, where=range(10**9)), "at most 100 limits"),
+        (lambda o: o.tell(0, 1.0, metrics={"m": range(10**12)}), "m: need a number, or a number"),
+        (lambda o: o.change_space(add={"y": 0.5}), "add: y: need a parameter and the value"),
+        (lambda o: fuzzing.remote().subject.change_space(add=[1]), "add: need a mapping"),
+        (lambda o: fuzzing.remote().subject.change_space(add={"y": 0.5}), "add: y: need a param"),
+        (lambda o: fuzzing.remote().subject.change_space(widen={"x": 1}), "widen: x: need a param"),
         (lambda o: rl.EI(np.array([])), "incumbent: need one of"),
     ],
 )
@@ -89,9 +102,17 @@ def test_numbers_of_numpy_are_still_taken() -> None:
     optimizer = ready()
     optimizer.observe({"x": np.float32(0.5), "n": np.int8(3)}, np.array(1.5), sem=np.float16(0.5))
     optimizer.extend(np.int64(30))
+    assert rl.Ledger.of(optimizer).total([{"x": 0.5, "n": 3}], [np.float16(2.0)]).sd > 0.0
     assert rl.SE(np.array([0.5])).lengthscales == (0.5,)
     assert optimizer.space.decode([Fraction(1, 2), 0]) == {"x": 0.5, "n": 0}
     assert optimizer.space.canonical(np.array([[1, 0]], dtype=np.int8)).tolist() == [[1.0, 0.0]]
+
+
+def test_hostile_names_of_a_study(tmp_path: Path) -> None:
+    with rl.Study.open(tmp_path / "s.db", "s", space=fuzzing.SPACE, budget=3) as study:
+        for name in (np.array([]), np.array(["a", "b"]), "", "\ud800", 10**5000, None):
+            with pytest.raises(rl.ConfigError, match="name: need 1 to 200 printable"):
+                study.rename(name)  # type: ignore[arg-type]
 
 
 def test_hostile_values_in_every_call() -> None:

@@ -284,6 +284,26 @@ def test_gain_and_regret(page: Page, study: Study) -> None:
     page.wait(lambda: "over a baseline of" in page.card("Total gain").text)
 
 
+def test_what_the_rest_is_expected_to_bring(page: Page, service: Service) -> None:
+    with Study.open(service.storage, "ahead", space=SPACE, budget=12, seed=1) as study:
+        for _ in range(9):
+            trial = study.ask()
+            study.tell(trial, f(trial.params))
+    page.open("ahead", "#start-forecast")
+    card = page.card("What the rest is expected to bring")
+    assert "16 simulations" in page.text("#forecast")
+    page.button("Simulate the rest", card).click()
+    page.wait(lambda: "Gain of the whole run" in page.text("#forecast"))
+    with Study.open(service.storage, "ahead") as study:
+        wanted = study.forecast(draws=16)
+        assert_shows(page.text("#forecast"), wanted.expected, 80, *wanted.band())
+        assert f"{round(100 * wanted.change_prob)} %" in page.text("#forecast")
+        assert card.find_element("css selector", "svg[role=img]").get_attribute("aria-label")
+        study.extend(13)
+    page.wait(lambda: "simulate again" in page.text("#forecast"))
+    assert page.button("Simulate again", card).is_enabled()
+
+
 def test_what_the_policy_weighed(page: Page, study: Study) -> None:
     page.open(study.name, "#optimum")
     last = study.trials[-1].decision
@@ -335,6 +355,10 @@ def test_create_a_study_and_watch_it(page: Page, service: Service) -> None:
     page.wait(lambda: "The space is not JSON" in page.text(".create .problem"))
     page.type("#new-space", json.dumps(SPACE.to_json()["parameters"]))
     page.one("#new-direction").send_keys("minimize")
+    page.type("#new-settings", "[]")
+    page.button("Create").click()
+    page.wait(lambda: "The settings must be a JSON object" in page.text(".create .problem"))
+    page.type("#new-settings", '{"guardrails": [{"metric": "p99_ms", "at_most": 250}]}')
     page.button("Create").click()
     page.wait(lambda: page.text("h1") == "from the page" and page.all("#budget"))
     page.wait(lambda: page.text("#budget") == "12 of 12 evaluations left")
@@ -342,7 +366,7 @@ def test_create_a_study_and_watch_it(page: Page, service: Service) -> None:
         assert (study.space, study.direction, study.budget) == (SPACE, "minimize", 12)
         page.type("#extend-to", "2")  # news must not take away what is being typed
         for value in (3.0, 1.0, 2.0):
-            study.tell(study.ask(), value)
+            study.tell(study.ask(), value, metrics={"p99_ms": 100 + value})
         page.wait(lambda: page.text("#budget") == "9 of 12 evaluations left")
         page.wait(lambda: page.facts(".facts")["Told"] == "3")
         assert is_shown(page.text("#best-mean"), study.best().mean)
@@ -357,8 +381,13 @@ def test_create_a_study_and_watch_it(page: Page, service: Service) -> None:
         page.wait(lambda: len(study.pending) == 1)
         page.wait(lambda: page.all("#tell-3"))
         page.type("#tell-3", "0.5")
+        page.type("#tell-3-0", "fast")
+        page.button("Tell").click()
+        page.wait(lambda: "p99_ms must be a number" in page.card("Pending trials").text)
+        page.type("#tell-3-0", "120.5")
         page.button("Tell").click()
         page.wait(lambda: study.history()[-1].value == 0.5)
+        assert study.history()[-1].metrics == {"p99_ms": 120.5}
         page.button("Ask for a trial").click()
         page.wait(lambda: page.all("#tell-4"))
         page.type("#tell-4", "half")

@@ -22,6 +22,7 @@ ALL: dict[str, Any] = {
     "max_step": {"x": 0.1},
     "change_cost": 0.2,
     "sparse_changes": True,
+    "free_start": True,
     "mode": "recommend",
 }
 
@@ -62,6 +63,8 @@ def test_older_releases_refuse_settings_that_they_would_not_keep() -> None:
         ({"max_step": {"x": {"by": -1}}}, "got -1"),
         ({"change_cost": -1.0}, "change_cost: need a number >= 0, got -1.0"),
         ({"sparse_changes": True}, "needs a baseline"),
+        ({"free_start": True}, "free_start: needs guardrails"),
+        ({"free_start": 1, "guardrails": [rl.AtMost("p", 1)]}, "free_start: need True or False"),
         ({"mode": "manual"}, "got 'manual'"),
     ],
 )
@@ -182,7 +185,8 @@ def test_the_command_line_takes_settings_and_metrics(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REGRETLESS_STORAGE", "s.db")
-    options = ["--budget", "20", "--space", json.dumps(SPACE.to_json()), "--sparse-changes"]
+    options = ["--budget", "20", "--space", json.dumps(SPACE.to_json())]
+    options += ["--sparse-changes", "--free-start"]
     for name in ("baseline", "guardrails", "max_step"):
         options += [f"--{name.replace('_', '-')}", json.dumps(AS_JSON[name])]
     for name in ("loss_budget", "confidence", "change_cost", "mode"):

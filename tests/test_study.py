@@ -205,6 +205,33 @@ def test_overtaken_while_a_proposal_is_computed(
     assert [e.kind for e in study.events()] == ["created", "asked", "extended", "asked"]
 
 
+def test_a_step_is_limited_from_the_setting_that_still_runs(
+    storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trial is abandoned while a proposal is computed: steps begin at the setting before it."""
+    space = rl.Space({"x": rl.Float(0.0, 1.0)})
+    settings: dict[str, Any] = {"baseline": {"x": 0.0}, "max_step": {"x": 0.1}, "seed": 1}
+    propose = rl.Optimizer.propose
+    with Study.open(storage, "steps", space=space, budget=20, **settings) as study:
+        for _ in range(4):
+            trial = study.ask()
+            study.tell(trial, float(trial.params["x"]))  # type: ignore[arg-type]
+        runs = float(study.trials[-1].params["x"])  # type: ignore[arg-type]
+        given_up = study.ask()
+        assert given_up.params["x"] != runs
+
+        def propose_late(optimizer: rl.Optimizer) -> Asked:
+            event = propose(optimizer)
+            monkeypatch.undo()
+            with Study.open(storage, "steps") as other:
+                other.abandon(given_up.number)
+            return event
+
+        monkeypatch.setattr(rl.Optimizer, "propose", propose_late)
+        step = float(study.ask().params["x"]) - runs  # type: ignore[arg-type]
+    assert abs(step) <= 0.1 + 1e-9
+
+
 # -- the verbs ------------------------------------------------------------------------------------
 
 

@@ -32,6 +32,8 @@ def an_optimizer(chance: random.Random, rng: np.random.Generator) -> rl.Optimize
     if chance.random() < 0.5:
         relative = [rl.AtLeast("q", 0.9, of="baseline")] if based and chance.random() < 0.5 else []
         options["guardrails"] = [rl.AtMost("lat", chance.choice([0.2, 1.0, 5.0])), *relative]
+        if chance.random() < 0.3:
+            options["free_start"] = True
     if chance.random() < 0.4:
         options["max_step"] = {"a": chance.choice([0.1, 0.3, {"by": 0.2}])}
     if chance.random() < 0.3:

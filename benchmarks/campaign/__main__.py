@@ -9,10 +9,11 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from benchmarks.campaign import ROOT, records, report
+from benchmarks.campaign import ROOT, control, records, report
 from benchmarks.campaign.ledger import Tally
 from benchmarks.campaign.parts import PARTS
 from benchmarks.campaign.places import Skipped
@@ -21,6 +22,7 @@ LONGEST = 3600.0  # seconds of a batch: what takes longer counts as a hang
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing is left running
     options = _options()
     if options.batch:
         name, seed, size = options.batch.split("/")
@@ -51,6 +53,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="about a minute, into build/campaign")
     parser.add_argument("--tiny", action="store_true", help="seconds: a few parts, as a test does")
     parser.add_argument("--parts", default="", help="a,b,c: only these")
+    parser.add_argument("--seeds", default="0:", help="first:end, to share a campaign")
     parser.add_argument("--minutes", type=float, help="start no batch after so many minutes")
     parser.add_argument("--folder", type=Path, help="for the records and the page")
     parser.add_argument("--batch", help=argparse.SUPPRESS)
@@ -71,7 +74,8 @@ def _wanted(options: argparse.Namespace) -> list[tuple[str, int, int]]:
     if _small(options):
         sizes = [(name, PARTS[name].tiny if options.tiny else PARTS[name].quick) for name in names]
         return [(name, 0, size) for name, size in sizes if size]
-    wanted = [(seed, name) for name in names for seed in range(PARTS[name].batches)]
+    first, end = (int(part) if part else None for part in options.seeds.split(":"))
+    wanted = [(seed, name) for name in names for seed in range(PARTS[name].batches)[first:end]]
     order = list(PARTS)
     wanted.sort(key=lambda each: (each[0], order.index(each[1])))
     return [(name, seed, PARTS[name].size) for seed, name in wanted]
@@ -95,7 +99,11 @@ def _batch(name: str, seed: int, size: int) -> dict[str, Any]:
         tally.fault("hangs", f"the batch took more than {LONGEST:.0f} s")
         answer = {}
     except BaseException:
-        os.killpg(process.pid, signal.SIGKILL)
+        process.terminate()  # it stops its databases and services itself
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(20)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         raise
     if answer is None:
         tally.fault("uncaught", err[-500:])
@@ -117,7 +125,8 @@ def _environment() -> dict[str, str]:
 
 def _print_batch(name: str, seed: int, size: int) -> None:
     try:
-        answer = PARTS[name].run(seed, size).as_json()
+        with control.running():
+            answer = PARTS[name].run(seed, size).as_json()
     except Skipped as reason:
         answer = {**Tally().as_json(), "skipped": str(reason)}
     print(json.dumps(answer))

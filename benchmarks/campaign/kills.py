@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 
 import psycopg
-from benchmarks.campaign import places
+from benchmarks.campaign import control, places
 from benchmarks.campaign.ledger import SETTINGS, Ledger, Tally, Worker
 
 import regretless as rl
@@ -134,19 +134,21 @@ def going_on(
         yield lambda: len(ledger.done)
     finally:
         stop.set()
+        deadline = control.seconds() + 2 * SECONDS
         for thread in threads:
-            thread.join(2 * SECONDS)
+            while thread.is_alive() and control.seconds() < deadline:
+                thread.join(1.0)
             if thread.is_alive():
                 tally.fault("hangs", "a thread did not end")
 
 
 def until(count: Callable[[], int], goal: int, tally: Tally) -> None:
     """Wait until the count has grown to the goal."""
-    deadline = time.monotonic() + SECONDS
+    deadline = control.seconds() + SECONDS
     while count() < goal:
         if tally.faults["uncaught"] or tally.faults["hangs"]:
             return  # a thread has given up: the batch is lost, and counted as such
-        if time.monotonic() > deadline:
+        if control.seconds() > deadline:
             tally.fault("hangs", f"no progress for {SECONDS:.0f} s")
         time.sleep(0.005)
 
@@ -218,8 +220,8 @@ def terminations(seed: int, size: int) -> Tally:
             psycopg.connect(url, autocommit=True) as admin,
             going_on([partial(rl.Study.open, url, "s")] * 4, tally, ledger, seed) as done,
         ):
-            deadline = time.monotonic() + 10 * SECONDS
-            while tally.counts["sessions ended"] < size and time.monotonic() < deadline:
+            deadline = control.seconds() + 10 * SECONDS
+            while tally.counts["sessions ended"] < size and control.seconds() < deadline:
                 row = admin.execute(query).fetchone()
                 tally.counts["sessions ended"] += row[0] if row else 0
                 until(done, done() + 1, tally)

@@ -13,7 +13,8 @@ from benchmarks.guardrails.tools import START, TOOLS
 PAGE = RECORDS.parent / "guardrails.md"
 PLOT = PAGE.with_suffix(".png")
 NAMES = {
-    "regretless": "regretless, `prob=0.95`",
+    "regretless": "regretless",
+    "regretless, free start": "regretless, `free_start=True`",
     "optuna": "Optuna `GPSampler`, `set_constraint`",
     "botorch": "BoTorch, constrained LogEI",
     "keep the baseline": "keep the baseline",
@@ -53,7 +54,7 @@ def report(records: Path = RECORDS, page: Path = PAGE, plot: Path = PLOT) -> Non
     runs = {
         (r["tool"], r["family"], r["seed"]): r
         for tool in TOOLS
-        for r in load(records / f"{tool.replace(' ', '-')}.jsonl")
+        for r in load(records / f"{tool.replace(',', '').replace(' ', '-')}.jsonl")
     }
     _picture(runs, plot)
     page.write_text(_page(runs))

@@ -79,7 +79,7 @@ def make_missing(tools: list[str], seeds: range, records: Path = RECORDS) -> Non
     for seed in seeds:
         for name in tools:
             for family in FAMILIES:
-                file = records / f"{name.replace(' ', '-')}.jsonl"
+                file = records / f"{name.replace(',', '').replace(' ', '-')}.jsonl"
                 if (family, seed) in {(r["family"], r["seed"]) for r in load(file)}:
                     continue
                 record = run(family, name, seed)

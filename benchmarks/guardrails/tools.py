@@ -146,6 +146,7 @@ class BoTorch:
 
 TOOLS: dict[str, Callable[[Problem, int], Tool]] = {
     "regretless": Ours,
+    "regretless, free start": lambda problem, seed: Ours(problem, seed, free_start=True),
     "optuna": OptunaGP,
     "botorch": BoTorch,
     "keep the baseline": Keep,

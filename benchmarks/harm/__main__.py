@@ -7,7 +7,7 @@ from benchmarks.harm.runs import run_all
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.harm")
-    parser.add_argument("--part", choices=("right", "wrong", "cost", "speed"))
+    parser.add_argument("--part", choices=("right", "wrong", "shapes", "cost", "speed"))
     parser.add_argument("--seeds", default="0:90", help="first:last, the last one is left out")
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--report", action="store_true")

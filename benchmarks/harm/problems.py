@@ -100,3 +100,39 @@ def of_family(family: str, seed: int, noise: float = 1.0) -> Problem:
 
     budget = min(task.budget, MOST)
     return Problem(task.space, f, observe, baseline, budget, unit, task.f_star)
+
+
+def bowl(seed: int) -> Problem:
+    """A smooth hill in one dimension.  Losses are counted in units of f itself."""
+    rng = np.random.default_rng([9, seed])
+    top, steep, sd = rng.uniform(0.5, 0.9), rng.uniform(2.0, 6.0), rng.uniform(0.01, 0.1)
+    space = Space({"x": Float(0.0, 1.0)})
+
+    def f(params: Params) -> float:
+        return float(-steep * (params["x"] - top) ** 2)
+
+    return _simple(space, f, {"x": 0.3}, sd, seed, best=0.0)
+
+
+def cliff(seed: int) -> Problem:
+    """A slope that ends in a drop of 3 within a tenth of the range, in two dimensions."""
+    rng = np.random.default_rng([10, seed])
+    edge, side = rng.uniform(0.65, 0.8), rng.uniform(0.3, 0.7)
+    space = Space({"x": Float(0.0, 1.0), "y": Float(0.0, 1.0)})
+
+    def f(params: Params) -> float:
+        x, y = params["x"], params["y"]
+        drop = 3.0 / (1.0 + float(np.exp(-(x - edge) / 0.015)))
+        return 2.0 * float(x) - 2.0 * (float(y) - side) ** 2 - drop
+
+    best = max(f({"x": x, "y": side}) for x in np.linspace(0.0, 1.0, 2001))
+    return _simple(space, f, {"x": 0.4, "y": 0.5}, 0.1, seed, best)
+
+
+def _simple(
+    space: Space, f: Callable[[Params], float], baseline: Params, sd: float, seed: int, best: float
+) -> Problem:
+    def observe(params: Params, number: int) -> float:
+        return f(params) + sd * float(np.random.default_rng([8, seed, number]).standard_normal())
+
+    return Problem(space, f, observe, baseline, 40, 1.0, best)

@@ -78,6 +78,32 @@ def wrong() -> list[str]:
     return [*lines, "", *by_family(groups)]
 
 
+SHAPES = {
+    ("bowl", "budget", "0.1"): "a smooth hill in one dimension, L = 0.1",
+    ("bowl", "budget", "0.3"): "the same, L = 0.3",
+    ("bowl", "budget", "1.0"): "the same, L = 1",
+    ("cliff", "budget", "4.0"): "a drop of 3 within a tenth of the range, L = 4",
+    ("cliff", "budget-steps", "4.0"): "the same with `max_step` 0.1",
+}
+
+
+def shapes() -> list[str]:
+    """Two shapes that a model may misjudge."""
+    groups = grouped("shapes")
+    lines = [
+        "| shape | runs | lost more than L | worst loss | gain at the end, mean |",
+        "|---|---|---|---|---|",
+    ]
+    for (problem, method, size), name in SHAPES.items():
+        found = list(groups[problem, method, size, "1.0"].values())
+        if found:
+            worst = max(run.worst for run in found)
+            gain = -np.mean([run.total for run in found])
+            over = exceeded(found, float(size))
+            lines.append(f"| {name} | {len(found)} | {over} | {worst:.2f} | {gain:.1f} |")
+    return lines
+
+
 def _regret(run: Run) -> float:
     return run.total + (run.keeping or 0.0)
 
@@ -129,6 +155,13 @@ def write() -> None:
                 " Regret is the sum of f* - f(x) over the run.",
                 "",
                 *wrong(),
+                "",
+                "## Shapes that are hard to foresee",
+                "",
+                "40 trials each; losses are in the units of f. The hill is 2 to 6 high, so L is"
+                " small beside what a trial far away would lose.",
+                "",
+                *shapes(),
                 "",
             ]
         )

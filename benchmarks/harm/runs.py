@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.harm.problems import Problem, of_family, prior_draw
+from benchmarks.harm.problems import Problem, bowl, cliff, of_family, prior_draw
 from benchmarks.harm.rivals import Summed
 
 import regretless as rl
@@ -72,12 +72,19 @@ def specs(part: str, seeds: range) -> Iterator[Spec]:
         elif part == "cost":
             for family in FAMILIES:
                 yield Spec(part, family, "budget-20", 20.0, seed)
+        elif part == "shapes":
+            for size in (0.1, 0.3, 1.0):
+                yield Spec(part, "bowl", "budget", size, seed)
+            yield Spec(part, "cliff", "budget", 4.0, seed)
+            yield Spec(part, "cliff", "budget-steps", 4.0, seed)
         else:
             raise ValueError(part)
 
 
 def problem_of(spec: Spec) -> Problem:
     kind, _, d = spec.problem.partition("-")
+    if spec.part == "shapes":
+        return {"bowl": bowl, "cliff": cliff}[spec.problem](spec.seed)
     if kind == "prior":
         return prior_draw(int(d), spec.seed)
     return of_family(spec.problem, spec.seed, spec.noise)
@@ -120,6 +127,8 @@ def optimizer_for(spec: Spec, problem: Problem, free_loss: float | None = None) 
     )  # the model is the same for all methods
     if spec.method == "budget-map":
         settings["model"] = rl.Model()
+    if spec.method == "budget-steps":
+        settings["max_step"] = dict.fromkeys(problem.space.names, 0.1)
     size = spec.size
     if spec.method == "budget-20":
         assert free_loss is not None

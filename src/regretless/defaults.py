@@ -20,6 +20,7 @@ from regretless._internal.validate import check_amount, is_number
 from regretless.errors import ConfigError
 
 Method = Literal["ensemble", "map", "ml", "fixed"]  # how hyper-parameters are found, see `Model`
+Noise = Literal["constant", "auto"]  # whether the noise is the same everywhere, see `Model`
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,9 @@ class EnsembleRules(NamedTuple):
     first_steps: int = 5  # steps of each chain for the first draws, and after a surprise
     prior_results: int = 3  # up to so many results, chains begin at draws from the prior
     log_signal: tuple[float, float] = (0.5, 1.25)  # mean and sd of log omega^2, unit spread
+    # If the visited points are in a small part of the space, f varies more over the whole of it.
+    # Shares of a range count as at least this; 1: nothing is concluded from the part.
+    least_extent: float = 1.0
     mean_variance: float = 4.0  # prior variance of the constant mean, in units of omega^2
 
 
@@ -171,6 +175,21 @@ class TailRules(NamedTuple):
     first_results: int | None = None  # the first so many results; None: those of the design
     lower_half: bool = False  # the usual outcome: the median of the lower half of these, or of all
     median_to_sd: float = 1.5  # the sd of a normal is 1.48 times its median absolute deviation
+
+
+class NoiseRules(NamedTuple):
+    """The model of noise that differs from place to place, `Model(noise="auto")`."""
+
+    # Prior sds of the coefficients of the logarithm of the variance.  If the sd of the noise grows
+    # tenfold over the space, the logarithm of its variance grows by 4.6.
+    typical_sd: float = 3.0  # of a change of the typical variance
+    level: float = 1.0  # by the level of the outcome, per unit of its spread
+    line: float = 1.5  # by place, from the middle of the space to its border, over sqrt(d)
+    curve: float = 1.0
+    step: float = 1.0  # of a choice
+    odds: tuple[float, float, float] = (0.5, 0.5, 0.25)  # prior odds: level, place, both
+    least_results: int = 6  # with fewer results, the noise is the same everywhere
+    clear: float = 2.0  # reports name it if the sd differs by this factor over the space
 
 
 class PeriodRules(NamedTuple):
@@ -269,21 +288,58 @@ class MergeRules(NamedTuple):
     close: float = 0.05  # points differ in each column by at most this share of its range
 
 
+class RevisitRules(NamedTuple):
+    """How a long run keeps the number of its points, and the time for a decision, small.
+
+    A search for a new point takes O(m^2) for each candidate, with m visited points.  In a long run
+    the score of the best new point is hardly better than that of the best visited one.
+    """
+
+    points: int = 300  # with fewer visited points, a search is cheap, and nothing is different
+    gain: float = 0.05  # the score of a new point must be better by this, in units of `Score.unit`
+    # After so many repeats in a row, most trials are chosen among the visited points without a
+    # search.  One search is made while the number of trials grows by 1/100.
+    repeats: int = 3
+    share: int = 100
+
+    def due(self, trials: int, repeats: int) -> bool:
+        """Whether the next trial is chosen without a search.
+
+        Args:
+            trials: the number of trials so far.
+            repeats: how many of the last ones were repeats of visited points, without a gap.
+        """
+        return repeats >= self.repeats and trials % max(1, trials // self.share) != 0
+
+
 class LossRules(NamedTuple):
     """How a loss budget is kept, see engine/loss.py; measured: docs/results/harm.md."""
 
     share: float = 0.2  # of the risk that is left, which one step may use
     # While few distinct points are known, nobody knows how much f varies.  Its sd counts as at
     # least this share of the budget then, so that the first steps are short.
-    doubt: float = 0.5
+    doubt: float = 1.0
+    # Its trials stay near the baseline at first, see `EnsembleRules.least_extent`.  On 20 bowls in
+    # one dimension, L = 0.1 and 0.3 were exceeded in 5 and 2 runs without this, in 1 and 0 with it.
+    least_extent: float = 0.05
     # The default model of a run with a loss budget: a single fit is too sure of itself at first.
     model: ModelRules = ModelRules(method="ensemble", noise_prior=(log(0.08), 1.75))
+
+    def applied_to(self, fit: FitRules) -> FitRules:
+        """The rules of the fit of a run with a loss budget."""
+        return fit._replace(ensemble=fit.ensemble._replace(least_extent=self.least_extent))
 
 
 class MetricRules(NamedTuple):
     """The models of metrics that have a guardrail."""
 
     method: Method = "map"
+    # A ripple, or noise that is thought to be small, makes length-scales short while data are few;
+    # then trials hardly leave the baseline.  On 30 instances of each of 4 families, this kernel and
+    # a noise sd of 0.3 signal sds lost 0.87 times as much as the model of f; measured:
+    # docs/results/guardrails.md.
+    kernel: str = "matern52"
+    noise_prior: tuple[float, float] = (log(0.08), 1.75)
     # Beyond so many points, a fit is due when they have grown by a tenth, and most fits descend
     # from the last parameters only.
     free_points: int = 10
@@ -293,6 +349,10 @@ class MetricRules(NamedTuple):
         """The rules of the fit of a metric."""
         few = self.free_points
         return fit._replace(free_points=few, sure_points=few, widening=self.widening)
+
+    def model(self, usual: ModelRules) -> ModelRules:
+        """The settings of the model of a metric."""
+        return usual._replace(method=self.method, kernel=self.kernel, noise_prior=self.noise_prior)
 
 
 class KnownRules(NamedTuple):
@@ -314,11 +374,16 @@ class Defaults(NamedTuple):
     model: ModelRules = ModelRules()
     fit: FitRules = FitRules()
     tail: TailRules = TailRules()
+    # With a loss budget, guardrails or limited steps, the start stays near the baseline.  Its few
+    # results differ little, so they do not say which outcomes are usual.
+    tail_near_baseline: TailRules = TailRules(far=5.0, first_results=8, lower_half=True)
+    noise: NoiseRules = NoiseRules()
     periods: PeriodRules = PeriodRules()
     drift: DriftRules = DriftRules()
     ids: IDSRules = IDSRules()
     search: SearchRules = SearchRules()
     merge: MergeRules = MergeRules()
+    revisit: RevisitRules | None = None  # None: the same rules for runs of any length
     loss: LossRules = LossRules()
     metrics: MetricRules = MetricRules()
     known: KnownRules = KnownRules()
@@ -346,6 +411,7 @@ CANDIDATES = {
         # Most of the first results are at points that were chosen to be good.
         tail=TailRules(far=5.0, first_results=8, lower_half=True),
         ids=IDSRules(caution=0.0, inside=2.0),
+        revisit=RevisitRules(),
     ),
 }
 

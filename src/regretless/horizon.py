@@ -40,7 +40,7 @@ class Horizon(NamedTuple):
         1
         >>> Horizon(budget=None, asked=5000, ahead=50).steps
         50
-        >>> Horizon(budget=None, ahead=50, keep=0.5).steps
+        >>> round(Horizon(budget=None, ahead=50, keep=0.5).steps, 9)
         2.0
         >>> Horizon(budget=101, share=0.25).steps
         26.0

@@ -601,6 +601,6 @@ def _checked_weights(weights: Sequence[float] | Array, count: int) -> Array:
     for weight in weights:
         if not is_number(weight):
             raise ConfigError(f"weights: need numbers, got {shown(weight)}")
-        if abs(weight) > MAX_RESULT:  # the variance has its square
+        if abs(float(weight)) > MAX_RESULT:  # the variance has its square
             raise ConfigError(f"weights: need at most {MAX_RESULT:g}, got {shown(weight)}")
     return np.array(list(weights), dtype=float)

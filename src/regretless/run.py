@@ -16,6 +16,7 @@ from regretless._internal.arrays import Array
 from regretless._internal.frames import dataframe_of
 from regretless._internal.shown import shown
 from regretless._internal.validate import is_iterable, is_number, whole
+from regretless.defaults import Noise
 from regretless.engine import Optimizer, html_of
 from regretless.errors import ConfigError, DataError
 from regretless.model import Drift, Model
@@ -126,9 +127,11 @@ def maximize(
     design: str | Sequence[Mapping[str, Scalar]] = "auto",
     n0: int | None = None,
     model: Model | None = None,
+    noise: Noise | None = None,
     defaults: int | None = None,
     baseline: Mapping[str, Scalar] | None = None,
     guardrails: Sequence[Guardrail] | None = None,
+    free_start: bool | None = None,
     optimum: float | None = None,
     bound: float | None = None,
     executor: Executor | None = None,
@@ -154,9 +157,11 @@ def maximize(
         design: how to start; see `Optimizer`.
         n0: how many points to start with; see `Optimizer`.
         model: the model of f; see `Optimizer`.
+        noise: "auto" to find out where results scatter more; see `Optimizer`.
         defaults: the version of the library's defaults; see `Optimizer`.
         baseline: the setting that runs today; see `Optimizer`.
         guardrails: limits on metrics that f returns; see `Optimizer`.
+        free_start: whether the points of the start may break guardrails; see `Optimizer`.
         optimum: the best value that f can take, if it is known; see `Optimizer`.
         bound: a value that f can't exceed, if only that is known; see `Optimizer`.
         executor: an executor of concurrent.futures, on which f is called; None calls it here.
@@ -195,9 +200,11 @@ def maximize(
         design=design,
         n0=n0,
         model=model,
+        noise=noise,
         defaults=defaults,
         baseline=baseline,
         guardrails=guardrails,
+        free_start=free_start,
         optimum=optimum,
         bound=bound,
     )
@@ -217,9 +224,11 @@ def minimize(
     design: str | Sequence[Mapping[str, Scalar]] = "auto",
     n0: int | None = None,
     model: Model | None = None,
+    noise: Noise | None = None,
     defaults: int | None = None,
     baseline: Mapping[str, Scalar] | None = None,
     guardrails: Sequence[Guardrail] | None = None,
+    free_start: bool | None = None,
     optimum: float | None = None,
     bound: float | None = None,
     executor: Executor | None = None,
@@ -250,9 +259,11 @@ def minimize(
         design=design,
         n0=n0,
         model=model,
+        noise=noise,
         defaults=defaults,
         baseline=baseline,
         guardrails=guardrails,
+        free_start=free_start,
         optimum=optimum,
         bound=bound,
     )

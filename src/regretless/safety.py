@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, ClassVar, Literal
 
 from regretless._internal.shown import shown
@@ -66,7 +67,7 @@ class Guardrail:
                 f"guardrail {self.metric}: prob: need a probability from 0.5 to below 1, got"
                 f" {shown(self.prob)}"
             )
-        if self.of not in (None, "baseline"):
+        if self.of is not None and not is_one_of(self.of, ("baseline",)):
             raise ConfigError(
                 f"guardrail {self.metric}: of: need 'baseline' or None, got {shown(self.of)}"
             )
@@ -164,6 +165,7 @@ class Safety:
     max_step: Mapping[str, Step] = field(default_factory=dict)
     change_cost: float = 0.0
     sparse_changes: bool = False
+    free_start: bool = False
     mode: Mode = "automatic"
 
     @classmethod
@@ -199,6 +201,9 @@ class Safety:
         check_inside("confidence", self.confidence, "a probability")
         check_amount("change_cost", self.change_cost)
         check_flag("sparse_changes", self.sparse_changes)
+        check_flag("free_start", self.free_start)
+        if self.free_start and not self.guardrails:
+            raise ConfigError("free_start: needs guardrails that the start is free of")
         if not is_one_of(self.mode, ("automatic", "recommend")):
             raise ConfigError(f"mode: need 'automatic' or 'recommend', got {shown(self.mode)}")
         if self.baseline is not None:
@@ -311,7 +316,7 @@ def checked_metrics(metrics: object) -> dict[str, tuple[float, float | None]]:
 def measured(name: str, value: Any) -> tuple[float, float | None]:
     """The value and the standard error of a number, or of a pair of both."""
     if isinstance(value, Iterable) and not isinstance(value, str):
-        pair = list(value) if is_iterable(value) else []
+        pair = list(islice(value, 3)) if is_iterable(value) else []
         if len(pair) != 2:
             raise ConfigError(
                 f"{name}: need a number, or a number and its standard error, got {shown(value)}"

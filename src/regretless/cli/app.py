@@ -166,6 +166,9 @@ def create(
     direction: Direction = None,
     seed: Seed = None,
     n0: Annotated[int | None, typer.Option(help="Points to start with.")] = None,
+    noise: Annotated[
+        str | None, typer.Option(help="constant (default), or auto: where do results scatter more?")
+    ] = None,
     defaults: Annotated[int | None, typer.Option(help="Version of the defaults.")] = None,
     baseline: Annotated[
         str | None, typer.Option(help="The setting that runs today, as JSON or @FILE.")
@@ -192,6 +195,9 @@ def create(
     sparse_changes: Annotated[
         bool, typer.Option("--sparse-changes", help="Change few parameters of the baseline.")
     ] = False,
+    free_start: Annotated[
+        bool, typer.Option("--free-start", help="Points of the start may break guardrails.")
+    ] = False,
     mode: Annotated[str | None, typer.Option(help="automatic (default) or recommend.")] = None,
     optimum: Annotated[float | None, typer.Option(help="The best value, if it is known.")] = None,
     bound: Annotated[float | None, typer.Option(help="A value that none is better than.")] = None,
@@ -217,11 +223,13 @@ def create(
         "direction": direction,
         "seed": seed,
         "n0": n0,
+        "noise": noise,
         "defaults": defaults,
         "loss_budget": loss_budget,
         "confidence": confidence,
         "change_cost": change_cost,
         "sparse_changes": sparse_changes or None,
+        "free_start": free_start or None,
         "mode": mode,
         "optimum": optimum,
         "bound": bound,

@@ -71,6 +71,8 @@ def summary(view: Snapshot, where: str, now: datetime | None = None) -> list[str
     ]
     if optimizer.observations:
         lines += best_point(optimizer.best())
+        noise = optimizer.noise_range()
+        lines += [] if noise is None else [f"noise: {noise}"]
         periods = optimizer.periods()
         lines += [] if periods is None else [f"control: {periods} ({periods.controls} controls)"]
     lines += changes(optimizer)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
+from time import sleep
 from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import quote, urlencode
 from weakref import WeakValueDictionary
@@ -26,7 +27,7 @@ from regretless._internal.validate import (
 )
 from regretless.client.connection import Connection, written
 from regretless.engine import check_automatic, check_no_contexts, outcomes_of
-from regretless.errors import ConfigError, SpaceError, UnknownTrialError
+from regretless.errors import ConfigError, ServiceError, SpaceError, UnknownTrialError
 from regretless.model import Drift
 from regretless.results import Best, Decision, Row, Trial, number_of
 from regretless.safety import (
@@ -38,7 +39,7 @@ from regretless.safety import (
     Safety,
     Step,
 )
-from regretless.space import Contexts, Parameter, Scalar, Space
+from regretless.space import Contexts, Parameter, Scalar, Space, check_change
 from regretless.studies import until_spent
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from regretless.studies import Study
 
 PAGE = 1000  # rows or events of one answer
+_LOOK_SECONDS = 0.5  # between two looks at a forecast that is under way
 Page = list[dict[str, Any]]
 
 
@@ -116,6 +118,7 @@ class Client(Connection):
         direction: str | None = None,
         seed: int | None = None,
         n0: int | None = None,
+        noise: str | None = None,
         defaults: int | None = None,
         baseline: Mapping[str, Scalar] | None = None,
         loss_budget: float | None = None,
@@ -124,6 +127,7 @@ class Client(Connection):
         max_step: Mapping[str, Step] | None = None,
         change_cost: float | None = None,
         sparse_changes: bool | None = None,
+        free_start: bool | None = None,
         mode: Mode | None = None,
         optimum: float | None = None,
         bound: float | None = None,
@@ -133,9 +137,10 @@ class Client(Connection):
 
         Args:
             name: the name of the study.
-            space, budget, horizon, drift, policy, direction, seed, n0, defaults, baseline,
-                loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes, mode,
-                optimum, bound, contexts: the settings of `Optimizer`; None for its default.
+            space, budget, horizon, drift, policy, direction, seed, n0, noise, defaults, baseline,
+                loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes,
+                free_start, mode, optimum, bound, contexts: the settings of `Optimizer`; None for
+                its default.
 
         Returns:
             The study.
@@ -151,6 +156,7 @@ class Client(Connection):
             "direction": direction,
             "seed": seed,
             "n0": n0,
+            "noise": noise,
             "defaults": defaults,
             "optimum": optimum,
             "bound": bound,
@@ -167,6 +173,7 @@ class Client(Connection):
             "max_step": max_step,
             "change_cost": change_cost,
             "sparse_changes": sparse_changes,
+            "free_start": free_start,
             "mode": mode,
         }
         safety = Safety.checked(space, limits).to_json()
@@ -401,6 +408,7 @@ class RemoteStudy:
         key: str | None = None,
     ) -> None:
         """Change the space while the study goes on; see `Study.change_space`."""
+        check_change({"add": add, "freeze": freeze, "widen": widen, "drop": drop})
         added = [
             {"name": name, **parameter.to_json(), "value": value}
             for name, (parameter, value) in (add or {}).items()
@@ -466,6 +474,40 @@ class RemoteStudy:
             return Best(**self._get("/best"))
         asked = urlencode({"context": written(_context(context)["context"])})
         return Best(**self._get(f"/best?{asked}"))
+
+    def forecast(
+        self,
+        *,
+        draws: int = 32,
+        over: Mapping[str, Scalar] | None = None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> dict[str, Any]:
+        """What the rest of the run is expected to bring; see `Study.forecast`.
+
+        The service simulates it, and this method waits.
+
+        Returns:
+            The figures of `Forecast.to_json`, and a `sentence`.
+
+        Raises:
+            NoResultsError: no result was told yet.
+            ServiceError: the simulations failed.
+        """
+        wish = {"draws": draws} | ({} if over is None else {"over": dict(over)})
+        answer, last = self._post("/forecast", wish), -1
+        while True:
+            state, done = answer["state"], answer["done"]
+            if progress is not None and done > last:
+                last = done
+                progress(done, answer["draws"])
+            if state == "done":
+                found: dict[str, Any] = answer["forecast"]
+                return found
+            if state == "failed":
+                raise ServiceError(500, f"forecast: {answer['detail']}")
+            sleep(_LOOK_SECONDS)
+            # After a restart, the service knows of none.
+            answer = self._get("/forecast") if state != "none" else self._post("/forecast", wish)
 
     def info(self) -> dict[str, Any]:
         """The settings, the budget, the best point and the pending trials, as JSON."""

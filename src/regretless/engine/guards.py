@@ -233,5 +233,5 @@ def _model(metric: str, safety: Safety, defaults: Defaults) -> Model:
     """The model of a metric."""
     sides = {g.side for g in safety.guardrails if g.metric == metric}
     # Values that are far too bad count by their logarithm, unless both directions are bad.
-    rules = defaults.model._replace(method=defaults.metrics.method)
+    rules = defaults.metrics.model(defaults.model)
     return replace(Model.default(rules), tail="log" if len(sides) == 1 else "linear")

@@ -23,7 +23,7 @@ from regretless._internal.frames import dataframe_of
 from regretless._internal.locks import WithLock, in_turn
 from regretless._internal.shown import shown
 from regretless._internal.validate import LEAST_SCALE, is_iterable, is_one_of, whole
-from regretless.defaults import defaults_of
+from regretless.defaults import Noise, defaults_of
 from regretless.design import Start, checked_design, checked_n0, farthest
 from regretless.engine import saved
 from regretless.engine.events import (
@@ -67,7 +67,7 @@ from regretless.model import (
     likeness,
 )
 from regretless.policies import EIC, Constraint, Policy, make_policy, stored_policy
-from regretless.results import Best, Decision, Landscape, PeriodEffect, Row, Trial
+from regretless.results import Best, Decision, Landscape, NoiseRange, PeriodEffect, Row, Trial
 from regretless.safety import CONTROL, OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
 from regretless.search import Box, Slice, constraints_of
 from regretless.space import Contexts, Parameter, Scalar, Space
@@ -117,6 +117,8 @@ class Optimizer(WithLock):
             and 2d + 2.  These three take at most a quarter of the budget.
             "grid" takes M^d points, M near budget^(1 / (2d)).
         model: a `Model`; None for the default, and `Model.paper()` for the paper's setting.
+        noise: "auto" to find out where results scatter more, or "constant"; see `Model`.  None for
+            what the model says.
         defaults: the version of the library's defaults; None for the newest.  A run that was
             created with an older version keeps that version.  3 is a candidate for the next one.
         baseline: the setting that runs today.
@@ -128,6 +130,7 @@ class Optimizer(WithLock):
             range, or {"by": an absolute change}.
         change_cost: what a change of the setting costs, in the units of the results.
         sparse_changes: whether to change as few parameters of the baseline as possible.
+        free_start: whether the points of the start may break guardrails.
         mode: "automatic", or "recommend" if a person approves each trial; see `approve`.
         optimum: the best value that f can take, if it is known.  The run stops exploring when
             nothing more can be gained.  If results are clearly better, there is a warning, and the
@@ -168,6 +171,7 @@ class Optimizer(WithLock):
         design: str | Sequence[Mapping[str, Scalar]] = "auto",
         n0: int | None = None,
         model: Model | None = None,
+        noise: Noise | None = None,
         defaults: int | None = None,
         baseline: Mapping[str, Scalar] | None = None,
         loss_budget: float | None = None,
@@ -176,6 +180,7 @@ class Optimizer(WithLock):
         max_step: Mapping[str, Step] | None = None,
         change_cost: float | None = None,
         sparse_changes: bool | None = None,
+        free_start: bool | None = None,
         mode: Mode | None = None,
         optimum: float | None = None,
         bound: float | None = None,
@@ -198,7 +203,8 @@ class Optimizer(WithLock):
         self.defaults = defaults_of(defaults)
         rules = self.defaults.model if loss_budget is None else self.defaults.loss.model
         model = Model.default(rules) if model is None else model
-        self.model = checked_model(self._whole.columns, model, self.defaults.fit)
+        model = checked_model(self._whole.columns, model, self.defaults.fit)
+        self.model = model if noise is None else replace(model, noise=noise)
         self.safety = Safety.checked(
             space,
             {
@@ -209,11 +215,19 @@ class Optimizer(WithLock):
                 "max_step": max_step,
                 "change_cost": change_cost,
                 "sparse_changes": sparse_changes,
+                "free_start": free_start,
                 "mode": mode,
             },
         )
+        if self._is_limited or self.safety.max_step:
+            self.defaults = self.defaults._replace(tail=self.defaults.tail_near_baseline)
+        if self.safety.loss_budget is not None:
+            fit = self.defaults.loss.applied_to(self.defaults.fit)
+            self.defaults = self.defaults._replace(fit=fit)
         self._known = Known.of(optimum, bound)
         self.drift = Drift.checked(drift)
+        if self.drift is not None and self.model.noise != "constant":
+            raise ConfigError("drift: not together with noise='auto', give one of the two")
         if self._contexts is not None:
             self._check_combination()
         n0 = None if n0 is None else checked_n0(n0)
@@ -248,6 +262,8 @@ class Optimizer(WithLock):
             )
         if self.drift is not None:
             raise ConfigError("drift: a run with contexts can't have it yet; leave one of them out")
+        if self.model.noise != "constant":
+            raise ConfigError("noise: a run with contexts needs 'constant'; leave one of them out")
         if self.safety.change_cost:
             raise ConfigError(
                 "change_cost: with contexts the best setting changes with them; leave it out, or"
@@ -665,6 +681,28 @@ class Optimizer(WithLock):
         if not self._belief.controls:
             return None
         return self._situation().period_effect
+
+    @in_turn
+    @one_thread()
+    def noise_range(self) -> NoiseRange | None:
+        """Where results scatter least and most; see `noise`.
+
+        None if the noise counts as constant, or as long as the results don't show that it differs
+        by a factor of two.
+
+        Example:
+            >>> import regretless as rl
+            >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+            >>> optimizer = rl.Optimizer(space, budget=9, noise="auto")
+            >>> for k in range(18):
+            ...     x = (k % 6) / 5
+            ...     optimizer.observe({"x": x}, (-1) ** (k // 6) * x**2, sem=0.1 + x**2)
+            >>> optimizer.noise_range().most.params["x"] > 0.8
+            True
+        """
+        if self.model.noise == "constant" or not self._belief.told:
+            return None
+        return self._situation().noise_range
 
     @in_turn
     @one_thread()
@@ -1113,7 +1151,8 @@ class Optimizer(WithLock):
         begun += 0 if start.listed else len(self._records.known)
         # A trial in place of a forbidden point counts.  But a point that was forbidden by a
         # guardrail may be allowed later, in time for what it tells to be of use.
-        later = bool(self.safety.guardrails) and 2 * self.asked < self._records.horizon.planned
+        held_back = bool(self.safety.guardrails) and not self.safety.free_start
+        later = held_back and 2 * self.asked < self._records.horizon.planned
         if self._is_limited and not start.listed and not later:
             begun = max(begun, self._records.used)
         fitted = self._belief.fitted
@@ -1146,7 +1185,9 @@ class Optimizer(WithLock):
         fresh = self._belief.refit_if_due()
         plain = replace(plain, refitted=fresh.source is not self._belief.source)
         situation = self._situation(fresh, rng, guards, at)
-        x, decision = situation.decide(plain, points)
+        if not (points or plain.refitted) and self._may_revisit(situation):
+            situation = replace(situation, revisit=True)
+        x, decision = situation.decide(plain, points, free_start=self.safety.free_start)
         if self._is_rejected(x):
             found = situation.best_allowed(plain)
             if found is None or self._is_rejected(found[0]):
@@ -1154,6 +1195,20 @@ class Optimizer(WithLock):
             x, decision = found
         decision = replace(decision, holds=guards.holds(x))
         return _Proposal(situation.belief, guards, x, decision)
+
+    def _may_revisit(self, situation: Situation) -> bool:
+        """Whether the next trial is chosen among the visited points, see `RevisitRules`."""
+        rules, limited = self.defaults.revisit, self.space.frozen or self.safety.max_step
+        if rules is None or limited or self._contexts or not self.policy.merge:
+            return False
+        if len(situation.posterior.points) < rules.points:
+            return False
+        trials, repeats = self._records.trials, 0
+        for record in reversed(trials[-rules.repeats :]):
+            if record.trial.decision.reason != "resample":
+                break
+            repeats += 1
+        return rules.due(len(trials), repeats)
 
     def _draw(self, rng: np.random.Generator, at: Array) -> Array:
         """A point at random that is not near a rejected one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
-from math import sqrt
+from math import log, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,14 +27,16 @@ from regretless.policies import (
     Change,
     ChangePays,
     Constraint,
+    Limit,
     MostLikely,
     Policy,
     PolicyInput,
     Predicted,
     Score,
+    Unknown,
     upper_score,
 )
-from regretless.results import Decision, Landscape, PeriodEffect
+from regretless.results import Decision, Landscape, NoiseAt, NoiseRange, PeriodEffect
 from regretless.search import (
     Box,
     Domain,
@@ -51,6 +53,8 @@ from regretless.search import (
 from regretless.space import Parameter, Space, has_structure
 
 STEP_LIMIT = "step limit"  # what a decision calls `max_step`
+FREE_START = "the start may break guardrails"  # what a decision says of a point with `free_start`
+_LOOKS = 256  # points at which the noise is compared
 _DRAWS = 64  # of which a random point takes the first that may be tried
 
 
@@ -88,6 +92,7 @@ class Situation:
     running: Array | None = None  # the setting that runs
     change_cost: float = 0.0  # what a change of it costs, in the user's units
     sparse_from: Array | None = None  # the point from which few parameters are to be changed
+    revisit: bool = False  # whether to choose among the visited points, see `RevisitRules`
 
     @property
     def fitted(self) -> Fitted:
@@ -141,6 +146,32 @@ class Situation:
         mu, sigma = self.posterior.predict(x)
         sd = self.user_sd(mu, sigma)
         return self.user(mu), np.hypot(sd, self.level_sd) if self.level_sd else sd
+
+    def noise_sd(self, x: Array) -> Array:
+        """The sd of the noise of one result at the rows of x, in the user's units."""
+        posterior, noise = self.inputs.posterior, self.fitted.noise
+        typical = posterior.noise_sd * self.unit
+        if noise is None:
+            return np.full(len(x), typical)
+        return typical * np.sqrt(noise.ratio(x, posterior.predict(x)[0]))
+
+    @property
+    def noise_range(self) -> NoiseRange | None:
+        """Where results scatter least and most; None as long as they don't differ clearly."""
+        noise, rules = self.fitted.noise, self.defaults.noise
+        if noise is None:
+            return None
+        points = np.vstack([self.visited[0], self.space.drawn(_LOOKS, np.random.default_rng(0))])
+        sds = self.noise_sd(points)
+        low, high = int(np.argmin(sds)), int(np.argmax(sds))
+        if not sds[high] >= rules.clear * sds[low]:
+            return None
+        least, most = (
+            NoiseAt(float(sds[row]), self.space.decode(points[row])) for row in (low, high)
+        )
+        mu = self.posterior.predict(points)[0]
+        by_level = abs(noise.level) * float(np.ptp(mu)) > 0.5 * 2.0 * log(sds[high] / sds[low])
+        return NoiseRange(self.posterior.noise_sd * self.unit, least, most, by_level)
 
     @property
     def level_sd(self) -> float:
@@ -220,7 +251,7 @@ class Situation:
         """
         posterior = self.posterior
         for x in self.waiting:
-            posterior = posterior.expecting(x)
+            posterior = self._with_pending(posterior, x)
         return at_context(posterior, self.context) if self.context else posterior
 
     @cached_property
@@ -228,11 +259,18 @@ class Situation:
         """The columns without those of the context."""
         return tuple(p for j, p in enumerate(self.space.columns) if j not in self.context)
 
+    def _with_pending(self, posterior: Posterior, x: Array) -> Posterior:
+        """The posterior, in which x counts as observed."""
+        if self.fitted.noise is None:
+            return posterior.expecting(x)
+        mu = float(posterior.predict(x[None, :])[0][0])
+        return posterior.expecting(x, self.fitted.weighed(1.0, x, mu))
+
     @cached_property
     def _begin(self) -> Callable[[int], Candidates]:
         """The candidates for a score of a width.  They stay the same during a decision."""
         begin = partial(candidates, self._domain, self._expected, self.rng)
-        begin = partial(begin, rules=self.defaults.search)
+        begin = partial(begin, rules=self.defaults.search, visited_only=self.revisit)
         if self._change is None:
             return cache(begin)
         running = self._change.running
@@ -283,6 +321,7 @@ class Situation:
             ceiling=self._ceiling,
             change=self._change,
             in_context=bool(self.context),
+            noise=self.fitted.noise,
         )
 
     @property
@@ -315,19 +354,24 @@ class Situation:
         moved = np.vstack([draws, -draws]) * np.sqrt(np.maximum(variance, 0.0)) @ axes.T
         return float((before.predict(x)[0] + moved).max(axis=1).mean())
 
-    def decide(self, plain: Decision, start: Sequence[Array] = ()) -> tuple[Array, Decision]:
+    def decide(
+        self, plain: Decision, start: Sequence[Array] = (), *, free_start: bool = False
+    ) -> tuple[Array, Decision]:
         """The next point, and `plain` with its reason and its numbers.
 
         Args:
             plain: the decision without its numbers.
             start: points of the start; the first one that is allowed is taken.
+            free_start: whether a point of the start may break guardrails.
         """
         held_back = None
         for first in start:
             objection = self.objection(first)
-            if objection is None:
-                held_back = held_back or plain.held_back
-                return first, replace(plain, held_back=held_back, **self._numbers(first))
+            free = free_start and objection is not None and self._is_free(first)
+            if objection is None or free:
+                held_back, caution = held_back or plain.held_back, FREE_START if free else None
+                numbers = self._numbers(first)
+                return first, replace(plain, held_back=held_back, caution=caution, **numbers)
             held_back = held_back or objection
         choice = self._stay() if self.horizon.is_spent else self._search()
         if self.reach is not None:
@@ -374,6 +418,11 @@ class Situation:
         slacks = _slacks(self.constraints, self.inputs.posterior, x[None, :])[:, 0]
         worst = int(np.argmin(slacks))
         return self._refusal(x) if slacks[worst] >= FEASIBLE else self.constraints[worst].name
+
+    def _is_free(self, x: Array) -> bool:
+        """Whether the point x keeps to all constraints other than the guardrails."""
+        others = tuple(c for c in self.constraints if not isinstance(c, Limit | Unknown))
+        return replace(self, constraints=others).objection(x) is None
 
     def _numbers(self, x: Array) -> dict[str, Any]:
         """What the constraints say about the chosen point."""
@@ -432,9 +481,13 @@ class Situation:
             held_back = objection
         if self.sparse_from is not None:
             found = self._sparser(score, found, self.sparse_from)
+        if found.row is None and (near := self._good_enough(score, begin, found)) is not None:
+            return _Choice(sampled[near], near, held_back=held_back)
         if found.row is None and policy.merge:
             rules, equal = self.defaults.merge, tuple(structured(self._domain))
-            row = same_point(score, begin, found.x, inputs.horizon.steps, rules, equal)
+            row = same_point(
+                score, begin, found.x, inputs.horizon.steps, rules, equal, inputs.noise
+            )
             if row is not None and not self._changes_more(sampled[row], found.x):
                 return _Choice(sampled[row], row, True, held_back)
             if self.context:
@@ -451,6 +504,16 @@ class Situation:
                 if setting is not None and not self._changes_more(setting, found.x):
                     return _Choice(setting, None, True, held_back)
         return _Choice(found.x, found.row, held_back=held_back)
+
+    def _good_enough(self, score: Score, begin: Candidates, found: Found) -> int | None:
+        """The best visited point, if the one that was found is hardly better, in a long run."""
+        rules, rows = self.defaults.revisit, np.arange(len(begin.posterior.points))[begin.rows]
+        if rules is None or not self.policy.merge or len(rows) < rules.points:
+            return None
+        value, slack = score.at_rows(begin.rows)
+        best = int(np.argmax(np.where(slack >= FEASIBLE, value, -np.inf)))
+        near = slack[best] >= FEASIBLE and value[best] >= found.value - rules.gain * score.unit
+        return int(rows[best]) if near and self.sparse_from is None else None
 
     def _score(self) -> Score:
         """The policy's score, which also keeps to what a change must bring."""
@@ -523,7 +586,7 @@ class Situation:
             merged=choice.merged,
             held_back=choice.held_back,
             caution=choice.caution,
-            noise_sd=posterior.noise_sd * self.unit,
+            noise_sd=float(self.noise_sd(x[None, :])[0]),
             fit_ok=self.fitted.ok,
             jitter=posterior.jitter,
             **self._numbers(x),

@@ -69,6 +69,7 @@ class RegretlessSampler(BaseSampler):
         guardrails: limits on what the objective sets with `trial.set_constraint(name, value)`, or
             with `trial.set_user_attr(name, value)`: for the former, `AtMost(name, 0.0)`.  A first
             trial that keeps to them is best enqueued (`study.enqueue_trial`).
+        free_start: whether the points of the start may break guardrails.
         baseline: the parameters that run today.  They are the first trial of a study, and
             `recommend` says what the best point brings over them.
         horizon: how many trials to look ahead; see `regretless.Optimizer`.
@@ -102,6 +103,7 @@ class RegretlessSampler(BaseSampler):
         n0: int | None = None,
         model: Model | None = None,
         guardrails: Sequence[Guardrail] | None = None,
+        free_start: bool | None = None,
         baseline: dict[str, Any] | None = None,
         horizon: int | None = None,
         drift: str | Drift | None = None,
@@ -117,6 +119,7 @@ class RegretlessSampler(BaseSampler):
             "n0": n0,
             "model": model,
             "guardrails": guardrails,
+            "free_start": free_start,
         }
         # Raises ConfigError if a setting is wrong.
         probe = Optimizer(Space({"any": Float(0.0, 1.0)}), **self._settings)

@@ -55,6 +55,7 @@ class RegretlessSearch(Searcher):
         model: the model of the objective; see `regretless.Model`.
         baseline: the configuration that runs today; see `regretless.Optimizer`.
         guardrails: limits on other metrics that the trials report; see `regretless.Optimizer`.
+        free_start: whether the points of the start may break guardrails.
         loss_budget: the most that all trials may lose against the baseline; see
             `regretless.Optimizer`.
         confidence: the probability with which the loss budget holds.
@@ -93,6 +94,7 @@ class RegretlessSearch(Searcher):
         model: Model | None = None,
         baseline: Config | None = None,
         guardrails: Sequence[Guardrail] | None = None,
+        free_start: bool | None = None,
         loss_budget: float | None = None,
         confidence: float | None = None,
         horizon: int | None = None,
@@ -106,7 +108,7 @@ class RegretlessSearch(Searcher):
         self._first = list(points_to_evaluate or ())
         self._settings: dict[str, Any] = {"policy": policy, "seed": seed, "n0": n0, "model": model}
         self._settings |= {"loss_budget": loss_budget, "confidence": confidence}
-        self._settings |= {"horizon": horizon, "drift": drift}
+        self._settings |= {"free_start": free_start, "horizon": horizon, "drift": drift}
         self._baseline = baseline
         self._own_space = None if space is None else _TuneSpace(space)
         self._space = self._own_space

@@ -10,6 +10,7 @@ from regretless.model.hyper import Hyper
 from regretless.model.jumps import JumpTest
 from regretless.model.mixture import Mixture
 from regretless.model.model import Model, checked_model
+from regretless.model.noise import NoiseShape
 from regretless.model.periods import Control, Observation, Periods
 from regretless.model.posterior import Posterior, SamplePath, Shared, moments_at
 from regretless.model.priors import priors_of
@@ -29,6 +30,7 @@ __all__ = [
     "JumpTest",
     "Mixture",
     "Model",
+    "NoiseShape",
     "NotPositiveDefinite",
     "Observation",
     "Periods",

@@ -15,17 +15,19 @@ from itertools import chain, islice
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
-from regretless.defaults import Defaults
+from regretless.defaults import Defaults, FitRules
 from regretless.errors import NoResultsError, StorageError
-from regretless.model.data import Data
+from regretless.model.data import Data, Entry
 from regretless.model.drift import Drift, Fading, Timed, fitted_fading
 from regretless.model.ensemble import draw_ensemble, hypers_of
 from regretless.model.fit import all_alike, fit, is_surprising, refit_due, widened
 from regretless.model.hyper import Hyper
 from regretless.model.mixture import Mixture
 from regretless.model.model import Model
+from regretless.model.noise import NoiseShape, Replicates, find_noise, weighed
 from regretless.model.periods import Observation, Periods
 from regretless.model.posterior import Posterior
 from regretless.model.scaling import Scaling
@@ -77,11 +79,18 @@ class Fitted:
     points: int  # number of distinct points among these
     ok: bool = True  # False if the fit failed, so that earlier hyper-parameters were kept
     periods: Periods | None = None  # how results are corrected by their controls, if there are any
+    noise: NoiseShape | None = None  # where results scatter more, if they do
     fading: Fading | None = None  # how fast results fade, if the system may change
 
     def corrected(self, told: Observation) -> Observation:
         """The result without the effect of its period, as far as a control tells it."""
         return told if self.periods is None else self.periods.corrected(told)
+
+    def weighed(self, weight: float, x: Array, mu: float) -> float:
+        """The weight of a result at x, where the posterior mean is mu."""
+        if self.noise is None:
+            return weight
+        return weight / float(self.noise.ratio(x[None, :], np.array([mu]))[0])
 
     @property
     def hyper(self) -> Hyper:
@@ -210,9 +219,7 @@ class Belief:
             return self if self.included == len(self.told) else self._as_of_now()
         if self.posterior is None:
             at = self.fitted.at
-            data = self._scaled(self.fitted.scaling, at, self.fitted.periods)
-            each = (self.model.posterior(data, hyper) for hyper in self.fitted.hypers)
-            posterior = Mixture.of(each)
+            posterior = self._posterior(self._fitted_data(at), self.fitted.hypers)
             ready = replace(self, posterior=posterior, included=at)
         return ready if ready.included == len(self.told) else ready._caught_up()
 
@@ -277,7 +284,7 @@ class Belief:
         if all(hyper.omega2 >= least for hyper in each):
             return self.posterior
         wide = [max(hyper.omega2, least) for hyper in each]
-        data = self._scaled(self.fitted.scaling, len(self.told))
+        data = self._fitted_data(len(self.told), periods=False)
         parts = tuple(
             self.model.posterior(
                 data, replace(hyper, omega2=omega2, lam2=hyper.lam2 * hyper.omega2 / omega2)
@@ -317,6 +324,7 @@ class Belief:
             if variance is not None:
                 variance /= fitted.scaling.scale**2
             mu, sigma = posterior.predict(x[None, :])
+            weight = fitted.weighed(weight, x, float(mu[0]))
             noise = posterior.noise_sd**2 / weight if variance is None else variance
             expected = posterior.omega2 * float(sigma[0]) ** 2 + noise
             gap = y - float(mu[0])
@@ -354,6 +362,37 @@ class Belief:
         observations = ((t.x, y, t.weight, t.variance) for t, y in zip(seen, drawn, strict=True))
         data = Data.fold(len(self.columns), observations)
         return data.standardised(scaling.shift, scaling.scale)
+
+    def _posterior(self, data: Data, hypers: tuple[Hyper, ...]) -> Posterior:
+        return Mixture.of(self.model.posterior(data, hyper) for hyper in hypers)
+
+    def _fitted_data(self, count: int, periods: bool = True) -> Data:
+        """The first `count` observations as the fit sees them, in the units of the model."""
+        assert self.fitted is not None
+        fitted = self.fitted
+        data = self._scaled(fitted.scaling, count, fitted.periods if periods else None)
+        if fitted.noise is None:
+            return data
+        seen = self._in_model_units(fitted.scaling, count, fitted.periods if periods else None)
+        mu = self._levels(data, fitted.hypers, fitted.noise.level)
+        return weighed(data, seen, fitted.noise, mu)
+
+    def _in_model_units(self, scaling: Scaling, count: int, periods: Periods | None) -> list[Entry]:
+        """The first `count` observations, one by one, in the units of the model."""
+        seen = self._seen(periods, count)
+        y = scaling.to_model([told.y for told in seen]).tolist()
+        square = scaling.scale**2
+        return [
+            (t.x, value, t.weight, None if t.variance is None else t.variance / square)
+            for t, value in zip(seen, y, strict=True)
+        ]
+
+    def _levels(self, data: Data, hypers: tuple[Hyper, ...], slope: float = 1.0) -> Array:
+        """The posterior mean at the rows of the data if the noise is the same everywhere.
+
+        It is not needed, and 0, if the slope by which it counts is 0.
+        """
+        return self._posterior(data, hypers).at_data[0] if slope else np.zeros(len(data))
 
     def _scaling(self, periods: Periods | None) -> Scaling:
         """The scaling that gives the observations unit spread, without a shift for a zero mean."""
@@ -418,12 +457,43 @@ class Belief:
             data = still._scaled(scaling, len(self.told), periods)
         ensemble = self.model.method == "ensemble"
         noise = self._known_noise(data, scaling.scale, periods)
-        found = self._drawn(data, scaling.scale, noise) if ensemble else self._fit(data, noise)
+        auto = self.model.noise == "auto" and self.model.method != "fixed"
+        seen = self._in_model_units(scaling, len(self.told), periods) if auto else []
+        shaped = self._as_before(data, seen)
+        found = self._drawn(shaped, scaling.scale, noise) if ensemble else self._fit(shaped, noise)
+        if auto and len(self.told) >= self.defaults.noise.least_results and found["ok"]:
+            found = self._with_noise(found, data, seen, noise is not None)
         counts = {"at": len(self.told), "points": len(self.data)}
         effects = {} if periods is None else {"periods": periods.to_json()}
         if fading is not None:
             effects["drift"] = fading.to_json()
         return self.with_fit(found | scaling.to_json() | counts | effects)
+
+    def _as_before(self, data: Data, seen: list[Entry]) -> Data:
+        """The data with the weights that the noise of the last fit gives them."""
+        if self.fitted is None or self.fitted.noise is None:
+            return data
+        noise = self.fitted.noise
+        return weighed(data, seen, noise, self._levels(data, self.fitted.hypers, noise.level))
+
+    def _with_noise(
+        self, found: dict[str, Any], data: Data, seen: list[Entry], known: bool
+    ) -> dict[str, Any]:
+        """The fit, with how the noise differs from place to place."""
+        hypers = self._hypers(found)
+        mu = self._levels(data, hypers)
+        replicates = Replicates.of(data, seen)
+        new = find_noise(data, replicates, _middle(hypers), mu, self.columns, self.defaults.noise)
+        found = found | {"noise": new.shape.to_json() | {"probability": new.probability}}
+        if known:  # the typical noise is told
+            return found
+        if "ensemble" in found:
+            drawn = [
+                [*rest, log_noise + new.log_typical, log_signal]
+                for *rest, log_noise, log_signal in found["ensemble"]
+            ]
+            return found | {"ensemble": drawn}
+        return found | {"lam2": found["lam2"] * math.exp(new.log_typical)}
 
     def _fitted_fading(self, drift: Drift, scaling: Scaling, periods: Periods | None) -> Fading:
         """How fast results fade, with the other hyper-parameters of the last fit."""
@@ -491,10 +561,15 @@ class Belief:
         rng = np.random.default_rng([_ENSEMBLE, len(self.told)])
         weights = self.posterior.weights if isinstance(self.posterior, Mixture) else None
         before, surprised = self._last_draws(scale)
-        drawn = draw_ensemble(
-            data, start, self.model, rules, rng, before, weights, surprised, noise
-        )
+        model = self.model
+        if rules.ensemble.least_extent < 1.0 and not all_alike(data):
+            model, rules = _for_whole_space(model, rules, data.x, self._ordered)
+        drawn = draw_ensemble(data, start, model, rules, rng, before, weights, surprised, noise)
         return {"ensemble": drawn, "ok": not all_alike(data)}
+
+    @cached_property
+    def _ordered(self) -> NDArray[np.bool_]:
+        return np.array([column.has_order for column in self.columns])
 
     def _last_draws(self, scale: float) -> tuple[list[list[float]], bool]:
         """The last draws, in the units of the new scale; and whether results were a surprise.
@@ -528,8 +603,9 @@ class Belief:
                 f"event 'asked': invalid fit for {len(self.told)} results: {source!r:.200}"
             )
         periods = Periods.from_json(source["periods"]) if "periods" in source else None
+        noise = NoiseShape.from_json(source["noise"], self.columns) if "noise" in source else None
         fading = Fading.from_json(source["drift"]) if "drift" in source else None
-        fitted = Fitted(hypers, scaling, at, points, bool(source["ok"]), periods, fading)
+        fitted = Fitted(hypers, scaling, at, points, bool(source["ok"]), periods, noise, fading)
         return replace(self, fitted=fitted, source=source, posterior=None, included=0, surprise=0.0)
 
     def _hypers(self, source: dict[str, Any]) -> tuple[Hyper, ...]:
@@ -551,3 +627,33 @@ class Belief:
         kernel = start.kernel.with_theta(np.array(source["theta"]))
         lam2, omega2 = float(source["lam2"]), float(source["omega2"])
         return (replace(start, kernel=kernel, lam2=lam2, omega2=omega2),)
+
+
+def _for_whole_space(
+    model: Model, rules: FitRules, x: Array, ordered: NDArray[np.bool_]
+) -> tuple[Model, FitRules]:
+    """Priors of the signal and the noise if the visited points are in a small part of the space.
+
+    Values have unit spread over the visited points.  If these extend over a share e of each range,
+    a line through them has the spread 1/e over the whole space.  So log omega^2 is expected to be
+    larger by -2 log e.  The noise, log lam^2 + log omega^2, is expected to be the same.
+    """
+    extents = np.ptp(x, axis=0)[ordered] if ordered.any() else np.ones(1)
+    extent = math.exp(float(np.log(np.maximum(extents, rules.ensemble.least_extent)).mean()))
+    more = -2.0 * math.log(extent)
+    center, spread = rules.ensemble.log_signal
+    ensemble = rules.ensemble._replace(log_signal=(center + more, spread))
+    noise, factor = model.noise_prior
+    return replace(model, noise_prior=(noise - more, factor)), rules._replace(ensemble=ensemble)
+
+
+def _middle(hypers: tuple[Hyper, ...]) -> Hyper:
+    """The middle of all hyper-parameters."""
+    first = hypers[0]
+    if len(hypers) == 1:
+        return first
+    theta = np.median([hyper.kernel.theta for hyper in hypers], axis=0)
+    lam2, omega2 = np.median([(hyper.lam2, hyper.omega2) for hyper in hypers], axis=0)
+    return replace(
+        first, kernel=first.kernel.with_theta(theta), lam2=float(lam2), omega2=float(omega2)
+    )

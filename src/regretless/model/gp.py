@@ -92,10 +92,10 @@ class GP:
             factor = self.factor.shift_diagonal(row, delta)
         return GP.of(data, self.hyper) if factor.worn else GP(data, self.hyper, factor)
 
-    def expecting(self, x: Array) -> GP:
+    def expecting(self, x: Array, weight: float = 1.0) -> GP:
         """The posterior as if x had been observed, with a result that equals its mean."""
         mu, _ = self.predict(x[None, :])
-        return self.add(x, float(mu[0]))
+        return self.add(x, float(mu[0]), weight)
 
     # -- posterior ---------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from regretless.defaults import Defaults
 from regretless.errors import ConfigError
 from regretless.horizon import Horizon
 from regretless.improvement import gate_below
-from regretless.model import Posterior
+from regretless.model import NoiseShape, Posterior
 from regretless.policies.scores import (
     CappedGate,
     ChangeGate,
@@ -73,6 +73,7 @@ class PolicyInput:
         ceiling: a value that f can't exceed; None if none is known.
         change: the setting that runs, and what a change of it costs; None if it costs nothing.
         in_context: whether the decision is for one of several contexts.
+        noise: where results scatter more; None if the noise is the same everywhere.
 
     Example:
         >>> import numpy as np
@@ -118,6 +119,7 @@ class PolicyInput:
     ceiling: Ceiling | None = None
     change: Change | None = None
     in_context: bool = False
+    noise: NoiseShape | None = None
 
     @property
     def dim(self) -> int:

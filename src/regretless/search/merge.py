@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless.defaults import MergeRules
-from regretless.model import Posterior
+from regretless.model import NoiseShape, Posterior
 from regretless.policies import FEASIBLE, Candidates, Score
 
 
@@ -21,6 +21,7 @@ def same_point(
     steps: float,
     rules: MergeRules,
     equal: Sequence[int] = (),
+    noise: NoiseShape | None = None,
 ) -> int | None:
     """The best visited point that the posterior can't tell from x.
 
@@ -40,6 +41,7 @@ def same_point(
         steps: the number of evaluations that a gain pays for.
         rules: the constants.
         equal: columns in which close points are equal, because their coordinates are only names.
+        noise: where results scatter more; None if the noise is the same everywhere.
 
     Returns:
         The row of the feasible visited point with the best score; None if there is none.
@@ -49,10 +51,17 @@ def same_point(
     if not len(near):
         return None
     close = np.arange(len(posterior.points))[begin.rows][near]
+    here = x[None, :]
     mean, sigma = posterior.at_data
-    apart = _apart(posterior, x, posterior.points[close], mean[close], sigma[close])
+    mean_here, sigma_here = posterior.predict(here)
+    shared = posterior.shared(x).at_data[close]
+    variance = np.maximum(sigma[close] ** 2 + sigma_here**2 - 2.0 * shared, 0.0)
+    apart = np.sqrt((mean[close] - mean_here) ** 2 + posterior.omega2 * variance)
     value, slack = score.at_rows(begin.rows)
-    same = (apart <= posterior.noise_sd / sqrt(steps)) & (slack[near] >= FEASIBLE)
+    noise_sd = posterior.noise_sd
+    if noise is not None:
+        noise_sd *= float(np.sqrt(noise.ratio(here, mean_here))[0])
+    same = (apart <= noise_sd / sqrt(steps)) & (slack[near] >= FEASIBLE)
     return int(close[np.argmax(np.where(same, value[near], -np.inf))]) if same.any() else None
 
 
@@ -88,7 +97,10 @@ def same_setting(
     if not len(near):
         return None
     mean, sigma = (each[near] for each in moments)
-    apart = _apart(posterior, x, points[near], mean, sigma)
+    mean_here, sigma_here = posterior.predict(x[None, :])
+    shared = posterior.covariance(x[None, :], points[near])[0]
+    variance = np.maximum(sigma**2 + sigma_here**2 - 2.0 * shared, 0.0)
+    apart = np.sqrt((mean - mean_here) ** 2 + posterior.omega2 * variance)
     value, slack = score(points[near])
     same = (apart <= posterior.noise_sd / sqrt(steps)) & (slack >= FEASIBLE)
     best = near[np.argmax(np.where(same, value, -np.inf))]
@@ -101,12 +113,3 @@ def _near(points: Array, x: Array, rules: MergeRules, equal: Sequence[int]) -> N
     for column in equal:
         near = near[points[near, column] == x[column]]
     return near
-
-
-def _apart(posterior: Posterior, x: Array, points: Array, mean: Array, sigma: Array) -> Array:
-    """The root mean square of f(x) - f(x_i), for points with these means and sds."""
-    here = x[None, :]
-    mean_here, sigma_here = posterior.predict(here)
-    shared = posterior.covariance(here, points)[0]
-    variance = np.maximum(sigma**2 + sigma_here**2 - 2.0 * shared, 0.0)
-    return np.asarray(np.sqrt((mean - mean_here) ** 2 + posterior.omega2 * variance))

@@ -34,6 +34,7 @@ def candidates(
     rng: Generator,
     width: int,
     rules: SearchRules,
+    visited_only: bool = False,
 ) -> Candidates:
     """The points at which a search begins.
 
@@ -46,8 +47,11 @@ def candidates(
         rng: the source of randomness.
         width: `Score.width`, the work for one point.
         rules: the size of the search.
+        visited_only: whether the visited points are all that may be tried.
     """
     rows = rows_in(space, posterior.points)
+    if visited_only:
+        return Candidates(posterior, posterior.points[:0], complete=True, rows=rows)
     most = max(rules.enumerate_points, rules.enumerate_work // max(1, width))
     if space.size is not None and space.size <= most:
         return Candidates(posterior, space.grid(), complete=True, rows=rows)

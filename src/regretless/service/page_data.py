@@ -67,11 +67,13 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
         "best": view and _best(view.best),
         "contexts": view.contexts() if view else [],
         "noise_sd": view and view.noise_sd,
+        "noise_differs": view and view.noise_differs,
         "periods": view and view.periods,
         "worth_exploring": view and view.worth_exploring(),
         "pending": _under_way(snapshot, optimizer.pending),
         "proposed": _under_way(snapshot, optimizer.proposed),
         "decisions": _decisions(rows),
+        "metrics": optimizer.safety.metrics,
         "guardrails": [vars(each) for each in Ledger.from_rows(optimizer, rows).violations()],
         "baseline": optimizer.baseline and _exact(optimizer.baseline),
         "loss": view and _loss(Ledger.from_rows(optimizer, rows)),
@@ -238,6 +240,18 @@ class _PosteriorView:
         )
 
     @property
+    def noise_differs(self) -> dict[str, Any] | None:
+        """Where results scatter least and most; None if that is not known to differ."""
+        found = self.situation.noise_range
+        if found is None:
+            return None
+        least, most = (
+            {"sd": json_number(each.sd), "params": _exact(each.params)}
+            for each in (found.least, found.most)
+        )
+        return {"least": least, "most": most, "sentence": _sentence(str(found))}
+
+    @property
     def periods(self) -> dict[str, Any] | None:
         """How much periods differ, and what the controls saved; None without controls."""
         found = self.situation.period_effect
@@ -358,3 +372,7 @@ def _exact(params: dict[str, Scalar]) -> dict[str, Scalar]:
         name: str(value) if isinstance(value, int) and abs(value) > MAX_SAFE else value
         for name, value in params.items()
     }
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."

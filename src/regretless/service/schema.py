@@ -30,6 +30,7 @@ from regretless.errors import ConfigError
 from regretless.ledger import Ledger
 from regretless.policies import POLICIES
 from regretless.results import Best, Row, Trial
+from regretless.service.forecasts import Ahead
 from regretless.studies import Snapshot, counts, decision_json, drift_json, trial_json
 from regretless.studies.journal import StoredEvent, StudyInfo
 
@@ -38,6 +39,7 @@ MAX_BATCH = 100
 MAX_PARAMETERS = 100
 MAX_CHOICES = 1_000
 MAX_METRICS = 100
+MAX_FORECAST = 256  # simulations
 MAX_PAGE = 1_000
 MAX_INT32 = 2**31 - 1
 LONGEST_AGE = 1e9  # seconds
@@ -236,6 +238,9 @@ class NewStudy(_Request):
     direction: Literal["maximize", "minimize"] | None = None
     seed: Annotated[StrictInt | None, Field(ge=0, le=MAX_SAFE)] = None
     n0: Annotated[StrictInt | None, Field(ge=1, le=10_000, description="to start with")] = None
+    noise: Annotated[
+        StrictStr | None, Field(description="constant, or auto: where do results scatter more?")
+    ] = None
     defaults: Annotated[StrictInt | None, Field(description="version of the defaults")] = None
     baseline: Annotated[Params | None, Field(description="the setting that runs today")] = None
     loss_budget: Annotated[
@@ -249,6 +254,9 @@ class NewStudy(_Request):
     ] = None
     change_cost: Annotated[float | None, Strict(), Field(description="of each change")] = None
     sparse_changes: StrictBool | None = None
+    free_start: Annotated[
+        StrictBool | None, Field(description="points of the start may break guardrails")
+    ] = None
     mode: Literal["automatic", "recommend"] | None = None
     optimum: Annotated[
         float | None, Strict(), Field(description="the best value, if it is known")
@@ -266,6 +274,16 @@ class Ask(_Request):
     n: Annotated[StrictInt | None, Field(ge=1, le=MAX_BATCH, description="for a batch")] = None
     within_budget: Annotated[StrictBool, Field(description="409 once the budget is spent")] = False
     context: Context = None
+
+
+class ForecastIn(_Request):
+    draws: Annotated[
+        StrictInt, Field(ge=2, le=MAX_FORECAST, description="simulations of the rest of the run")
+    ] = 32
+    over: Annotated[
+        Params | None,
+        Field(description="what gains are measured from; the baseline, or else the first point"),
+    ] = None
 
 
 class Result(_Request):
@@ -570,6 +588,28 @@ class Detail(Summary):
             loss=None if loss is None else LossOut(**asdict(loss)),
             waiting={trial.number: view.asked_at[trial.number] for trial in pending},
             proposals={trial.number: view.asked_at[trial.number] for trial in proposed},
+        )
+
+
+class ForecastOut(BaseModel):
+    """What the rest of the run is expected to bring, or how far the simulations are."""
+
+    state: Literal["none", "waiting", "running", "done", "failed"]
+    draws: Annotated[int, Field(description="simulations in all")]
+    done: Annotated[int, Field(description="simulations that are done")]
+    is_current: Annotated[bool, Field(description="whether it knows all events of the study")]
+    detail: Annotated[str | None, Field(description="what went wrong")]
+    forecast: Annotated[dict[str, Any] | None, Field(description="the figures, once it is done")]
+
+    @classmethod
+    def of(cls, ahead: Ahead, seq: int) -> Self:
+        return cls(
+            state=ahead.state,
+            draws=ahead.draws,
+            done=ahead.done,
+            is_current=ahead.seq == seq,
+            detail=ahead.detail,
+            forecast=ahead.answer,
         )
 
 

@@ -6,6 +6,7 @@ from regretless.space.changes import (
     carried,
     change_from_json,
     changed,
+    check_change,
     parameters_from_json,
 )
 from regretless.space.conditional import Conditional, rules_of
@@ -48,6 +49,7 @@ __all__ = [
     "carried",
     "change_from_json",
     "changed",
+    "check_change",
     "has_structure",
     "parameters_from_json",
     "product",

@@ -50,13 +50,7 @@ def changed(
         (('x', 'z'), {'z': 5})
     """
     given = {"add": add, "freeze": freeze, "widen": widen, "drop": drop}
-    for verb, each in given.items():
-        if not isinstance(each, Mapping | None):
-            raise SpaceError(
-                f"{verb}: need a mapping by the names of parameters, got {shown(each)}"
-            )
-    if not any(given.values()):
-        raise SpaceError("change_space: need something to add, freeze, widen or drop")
+    check_change(given)
     parameters = dict(space.parameters)
     touched: set[str] = set()
     for verb in ("freeze", "widen", "drop"):
@@ -72,6 +66,37 @@ def changed(
     for name, pair in (add or {}).items():
         parameters[name], values[name] = _added(name, pair, parameters)
     return Space(parameters, space.where), values
+
+
+def check_change(given: Mapping[str, object]) -> None:
+    """Check the shapes of a change, as far as that is possible without the space.
+
+    Raises:
+        SpaceError: an argument of `changed` is no mapping, or has no parameters where it should.
+
+    Example:
+        >>> check_change({"freeze": {"retries": 3}})
+    """
+    for verb, each in given.items():
+        if not isinstance(each, Mapping | None):
+            raise SpaceError(
+                f"{verb}: need a mapping by the names of parameters, got {shown(each)}"
+            )
+        for name, to in (each or {}).items():
+            check_name(name)
+            if verb == "widen" and not isinstance(to, Parameter):
+                raise SpaceError(f"widen: {name}: need a parameter, got {shown(to)}")
+            if verb == "add" and not _is_pair(to):
+                raise SpaceError(
+                    f"add: {name}: need a parameter and the value that it had so far, got"
+                    f" {shown(to)}"
+                )
+    if not any(given.values()):
+        raise SpaceError("change_space: need something to add, freeze, widen or drop")
+
+
+def _is_pair(given: object) -> bool:
+    return isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], Parameter)
 
 
 def _changed(old: Parameter, verb: str, name: str, to: Any) -> Parameter:
@@ -107,14 +132,11 @@ def _widened(old: Parameter, name: str, new: object) -> Parameter:
     return new
 
 
-def _added(name: str, pair: object, known: Mapping[str, Parameter]) -> tuple[Parameter, Scalar]:
-    check_name(name)
+def _added(
+    name: str, pair: tuple[Parameter, Scalar], known: Mapping[str, Parameter]
+) -> tuple[Parameter, Scalar]:
     if name in known:
         raise SpaceError(f"add: there is a parameter {shown(name)} already")
-    if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], Parameter)):
-        raise SpaceError(
-            f"add: {name}: need a parameter and the value that it had so far, got {shown(pair)}"
-        )
     return pair[0], pair[0].validate(pair[1], f"add: {name}")
 
 

@@ -66,7 +66,11 @@ def check_name(name: object) -> None:
 
 def has_surrogates(text: str) -> bool:
     """Whether the text holds half characters, which neither a file nor a terminal takes."""
-    return any("\ud800" <= letter <= "\udfff" for letter in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def check_count(owner: str, count: int) -> None:

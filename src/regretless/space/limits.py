@@ -185,7 +185,7 @@ def limits_of(space: Space, where: tuple[str | Function, ...]) -> tuple[Limit, .
         SpaceError: a limit can't be read, or names a parameter without numbers.
     """
     if len(where) > MOST_LIMITS:
-        raise SpaceError(f"where: need at most {MOST_LIMITS} limits, got {len(where)}")
+        raise SpaceError(f"where: need at most {MOST_LIMITS} limits, got more")
     out: list[Limit] = []
     for given in where:
         if isinstance(given, str):

@@ -240,6 +240,6 @@ def checked_sizes(
     if not 0 <= whole["at_least"] <= whole["at_most"] <= largest:
         raise SpaceError(
             f"{owner}: need 0 <= at_least <= at_most <= {largest}, got"
-            f" at_least={whole['at_least']} and at_most={whole['at_most']}"
+            f" at_least={shown(whole['at_least'])} and at_most={shown(whole['at_most'])}"
         )
     return whole

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
@@ -22,13 +23,13 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from regretless._internal.shown import shown
-from regretless._internal.validate import is_real
+from regretless._internal.validate import is_iterable, is_real
 from regretless.errors import SpaceError
 from regretless.kernels import Rule, activity
 from regretless.space.checks import check_name, quoted
 from regretless.space.conditional import Conditional, resolved, rules_of
 from regretless.space.frozen import Frozen
-from regretless.space.limits import Function, Limit, Region, limits_of, stored_limit
+from regretless.space.limits import MOST_LIMITS, Function, Limit, Region, limits_of, stored_limit
 from regretless.space.lists import Categorical, Ordinal
 from regretless.space.numbers import Float, Int
 from regretless.space.parameter import Parameter, Scalar, parameter_from_json
@@ -84,9 +85,9 @@ class Space:
                 raise SpaceError(f"{name}: must be a {kinds}, got {shown(parameter)}")
         object.__setattr__(self, "names", tuple(parameters))
         object.__setattr__(self, "_columns", resolved(parameters))
-        if isinstance(where, str) or not isinstance(where, Iterable):
+        if isinstance(where, str) or not is_iterable(where):
             raise SpaceError(f"where: need a list of limits, got {shown(where)}")
-        object.__setattr__(self, "where", tuple(where))
+        object.__setattr__(self, "where", tuple(islice(where, MOST_LIMITS + 1)))
         if self.where:
             self._region  # noqa: B018  # raises if no point keeps the limits
 

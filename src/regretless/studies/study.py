@@ -29,6 +29,7 @@ from regretless._internal.validate import (
     is_number,
     whole,
 )
+from regretless.defaults import Noise
 from regretless.engine import (
     Abandoned,
     Approved,
@@ -83,7 +84,19 @@ _VERDICTS = (Approved, Rejected, Reconsidered)
 _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
     # A proposal must not be near a point that was rejected meanwhile, and its fit must not have
     # seen a result that was retracted.
-    Asked: (Asked, Extended, Jumped, Baseline, Rejected, Retracted, Unobserved, Changed, Archived),
+    # Without an abandoned trial, another setting runs, from which steps are limited.
+    Asked: (
+        Asked,
+        Abandoned,
+        Extended,
+        Jumped,
+        Baseline,
+        Rejected,
+        Retracted,
+        Unobserved,
+        Changed,
+        Archived,
+    ),
     Jumped: (),
     Extended: (Asked, Extended),
     Baseline: (Asked, Baseline, Changed),
@@ -147,6 +160,7 @@ class Study(Reading):
         design: str | Sequence[Mapping[str, Scalar]] | None = None,
         n0: int | None = None,
         model: Model | None = None,
+        noise: Noise | None = None,
         defaults: int | None = None,
         baseline: Mapping[str, Scalar] | None = None,
         loss_budget: float | None = None,
@@ -155,6 +169,7 @@ class Study(Reading):
         max_step: Mapping[str, Step] | None = None,
         change_cost: float | None = None,
         sparse_changes: bool | None = None,
+        free_start: bool | None = None,
         mode: Mode | None = None,
         optimum: float | None = None,
         bound: float | None = None,
@@ -171,10 +186,10 @@ class Study(Reading):
             url: a path (SQLite), the URL of a database (`postgresql://user@host/name`), or an open
                 Journal, for several studies over the same connections.
             name: the name of the study.
-            space, budget, horizon, drift, seed, policy, direction, design, n0, model, defaults,
-                baseline, loss_budget, confidence, guardrails, max_step, change_cost,
-                sparse_changes, mode, optimum, bound, contexts: the settings of `Optimizer`; None
-                for its default, or for the stored setting.
+            space, budget, horizon, drift, seed, policy, direction, design, n0, model, noise,
+                defaults, baseline, loss_budget, confidence, guardrails, max_step, change_cost,
+                sparse_changes, free_start, mode, optimum, bound, contexts: the settings of
+                `Optimizer`; None for its default, or for the stored setting.
             read_only: whether to refuse every change.
 
         Returns:
@@ -200,6 +215,7 @@ class Study(Reading):
             "design": design,
             "n0": n0,
             "model": model,
+            "noise": noise,
             "defaults": defaults,
             "baseline": baseline,
             "loss_budget": loss_budget,
@@ -208,6 +224,7 @@ class Study(Reading):
             "max_step": max_step,
             "change_cost": change_cost,
             "sparse_changes": sparse_changes,
+            "free_start": free_start,
             "mode": mode,
             "optimum": optimum,
             "bound": bound,
@@ -548,6 +565,7 @@ class Study(Reading):
             ConfigError: the name is not valid, or another study has or had it.
             UnknownStudyError: somebody else renamed the study before.
         """
+        check_name("name", new)
         with self._asking, self._lock:
             self._refreshed()
             if new == self.name:

@@ -116,6 +116,8 @@ const EXAMPLE = `{"parameters": [
   {"name": "drug", "type": "categorical", "choices": ["A", "B", "C"]}
 ]}`;
 
+const SETTINGS = `{"baseline": {"dose": 1.0, "visits": 4, "drug": "A"}, "loss_budget": 20}`;
+
 function createForm() {
   const name = h("input", { id: "new-name", required: true, autocomplete: "off" });
   const budget = h("input", {
@@ -140,6 +142,13 @@ function createForm() {
     "aria-describedby": "space-help",
   });
   space.value = EXAMPLE;
+  const others = h("textarea", {
+    id: "new-settings",
+    rows: 3,
+    spellcheck: "false",
+    placeholder: SETTINGS,
+    "aria-describedby": "settings-help",
+  });
   const problem = h("p", { class: "problem", role: "alert" });
   const submit = async (event) => {
     event.preventDefault();
@@ -150,7 +159,8 @@ function createForm() {
         direction: direction.value,
         budget: budget.value ? Number(budget.value) : null,
         horizon: horizon.value ? Number(horizon.value) : null,
-        space: parsed(space.value),
+        space: parsedSpace(space.value),
+        ...parsed("settings", others.value.trim() || "{}"),
       };
       await api.create(given);
       location.hash = `#/studies/${inAddress(given.name)}`;
@@ -181,17 +191,33 @@ function createForm() {
         { id: "space-help", class: "note" },
         "Types: float (low, high, log or step), int (low, high, log), categorical (choices), ordinal (values).",
       ),
+      field("Other settings (JSON, may be left empty)", others),
+      h(
+        "p",
+        { id: "settings-help", class: "note" },
+        "What must not be harmed and what else is known: baseline, loss_budget, guardrails, max_step and the other settings of the ",
+        h("a", { href: "/docs" }, "HTTP interface"),
+        ".",
+      ),
       problem,
       h("button", { type: "submit" }, "Create"),
     ),
   );
 }
 
-function parsed(text) {
+function parsedSpace(text) {
+  const space = parsed("space", text);
+  return Array.isArray(space) ? { parameters: space } : space;
+}
+
+function parsed(what, text) {
+  let value;
   try {
-    const space = JSON.parse(text);
-    return Array.isArray(space) ? { parameters: space } : space;
+    value = JSON.parse(text);
   } catch (error) {
-    throw new Error(`The space is not JSON: ${error.message}`);
+    throw new Error(`The ${what} ${what === "space" ? "is" : "are"} not JSON: ${error.message}`);
   }
+  if (what === "settings" && (value === null || typeof value !== "object" || Array.isArray(value)))
+    throw new Error(`The settings must be a JSON object such as ${SETTINGS}`);
+  return value;
 }

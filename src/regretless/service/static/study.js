@@ -1,6 +1,7 @@
 // The page of one study. Each section is built once and has an `update`: what a person is typing,
 // or has put the focus on, is still there after news have come in.
 
+import { ahead } from "./ahead.js";
 import { calibration, gate, regret, reward, slices, worth } from "./pictures.js";
 import {
   age,
@@ -41,6 +42,7 @@ export function studyView(name, refresh, announce) {
     ribbon(),
     reward(name),
     regret(name),
+    ahead(name),
     worth(),
     gate(),
     slices(),
@@ -150,6 +152,7 @@ function state(name, refresh) {
   const words = h("p", { id: "budget" });
   const changed = h("p", { id: "changes", class: "problem", role: "status" });
   const facts = h("dl", { class: "facts" });
+  const scatter = h("p", { id: "noise-differs", class: "note" });
   const total = h("input", { id: "extend-to", type: "number", min: 1, step: 1, required: true });
   const doing = verbs(refresh);
   const ask = h(
@@ -177,20 +180,13 @@ function state(name, refresh) {
     words,
     changed,
     facts,
+    scatter,
     h("div", { class: "actions" }, ask, extend),
     doing.problem,
   );
-  const update = ({
-    counts,
-    contexts,
-    drift,
-    noise_sd,
-    periods,
-    worth_exploring,
-    calibration,
-    mode,
-    archived,
-  }) => {
+  const update = (data) => {
+    const { counts, contexts, drift, noise_sd, noise_differs, periods, worth_exploring } = data;
+    const { calibration, mode, archived } = data;
     ask.textContent = mode === "recommend" ? "Ask for a proposal" : "Ask for a trial";
     ask.disabled = archived || contexts.length > 0; // nobody here knows the next context
     const endless = counts.budget === null;
@@ -214,6 +210,11 @@ function state(name, refresh) {
       ["Of the space still worth exploring", percent(worth_exploring)],
       ["Results inside their 95 % prediction", percent(calibration.inside)],
     ];
+    if (noise_differs)
+      rows.push(
+        ["Least noise sd over the space", number(noise_differs.least.sd, 3)],
+        ["Largest noise sd over the space", number(noise_differs.most.sd, 3)],
+      );
     changed.hidden = !drift?.jumps.length;
     changed.textContent = (drift?.jumps ?? [])
       .map((jump) => `Something changed at trial ${jump.number} (noticed at trial ${jump.noticed}).`)
@@ -224,6 +225,7 @@ function state(name, refresh) {
         ["Sd of the effect of a period", number(periods.effect_sd, 3)],
         ["A result with its control counts as", `${number(periods.saved, 3)} without`],
       );
+    scatter.textContent = noise_differs?.sentence ?? "";
     facts.replaceChildren(
       ...rows.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, String(value)))),
     );
@@ -257,7 +259,7 @@ function verbs(refresh) {
 
 function pending(name, refresh) {
   const doing = verbs(refresh);
-  const make = (trial) => waiting(name, trial, doing);
+  const make = (trial, data) => waiting(name, trial, data.metrics, doing);
   return underWay("Pending trials", "third", doing, make, (data) => data.pending);
 }
 
@@ -289,7 +291,7 @@ function underWay(title, size, doing, make, wanted) {
     }
     for (const trial of wanted(data)) {
       if (shown.has(trial.number)) continue;
-      shown.set(trial.number, make(trial));
+      shown.set(trial.number, make(trial, data));
       items.append(shown.get(trial.number).element);
     }
     none.hidden = shown.size > 0;
@@ -347,19 +349,36 @@ function proposal(name, trial, doing, refresh) {
   return { element, tick };
 }
 
-function waiting(name, trial, doing) {
-  const { lines, tick } = about(trial);
-  const value = h("input", {
-    id: `tell-${trial.number}`,
+// A field for a number; `read` returns null if it is empty.
+function numberField(id, label, options) {
+  const input = h("input", {
+    id,
     inputmode: "decimal",
-    required: true,
     autocomplete: "off",
     class: "short",
+    ...options,
   });
+  const read = () => {
+    const number = typed(input.value);
+    if (number !== null && !Number.isFinite(number))
+      throw new Error(`${label} must be a number, not “${input.value}”.`);
+    return number;
+  };
+  return { read, elements: [h("label", { for: id }, label), input] };
+}
+
+function waiting(name, trial, metrics, doing) {
+  const { lines, tick } = about(trial);
+  const value = numberField(`tell-${trial.number}`, "Result", { required: true });
+  const beside = metrics.map((metric, i) => [
+    metric,
+    numberField(`tell-${trial.number}-${i}`, metric),
+  ]);
   const tell = () => {
-    const result = typed(value.value);
-    if (!Number.isFinite(result))
-      throw new Error(`The result must be a number, not “${value.value}”.`);
+    const known = beside.map(([metric, field]) => [metric, field.read()]);
+    const told = known.filter(([, number]) => number !== null);
+    const result = { value: value.read() };
+    if (told.length) result.metrics = Object.fromEntries(told);
     return api.tell(name, trial.number, result);
   };
   const abandon = () => doing.run(() => api.abandon(name, trial.number));
@@ -370,8 +389,8 @@ function waiting(name, trial, doing) {
     h(
       "form",
       { class: "inline", onsubmit: doing.submit(async () => tell()) },
-      h("label", { for: value.id }, "Result"),
-      value,
+      value.elements,
+      beside.flatMap(([, field]) => field.elements),
       h(
         "button",
         { type: "submit", "aria-label": `Tell the result of trial ${trial.number}` },

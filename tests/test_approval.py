@@ -357,7 +357,7 @@ def test_a_rejection_that_slips_in_moves_a_proposal(
     first, _ = study.ask(2)
     propose, computed = rl.Optimizer.propose, []
 
-    def slow(self: rl.Optimizer) -> Asked:
+    def slow(self: rl.Optimizer, context: Any = None) -> Asked:
         event = propose(self)
         computed.append(event.params)
         if len(computed) == 1:

@@ -219,7 +219,7 @@ def test_a_proposal_from_before_a_change_is_thrown_away(tmp_path: Path) -> None:
             propose = rl.Optimizer.propose
             first = []
 
-            def late(self: rl.Optimizer) -> Any:
+            def late(self: rl.Optimizer, context: Any = None) -> Any:
                 event = propose(self)
                 if not first:
                     first.append(event)

@@ -556,3 +556,55 @@ def test_the_page_s_data(tmp_path: Any) -> None:
         assert data["best"]["in"] == last
         assert data["trials"][-1]["context"] == last
         assert len(data["slices"]) == 2
+
+
+def test_contexts_over_http(tmp_path: Any) -> None:
+    from regretless.client import Client
+    from serving import serving
+
+    with serving(str(tmp_path / "s.db"), folder=tmp_path) as service:
+        client = Client(service.url)
+        study = client.create("s", space=SPACE, budget=20, contexts=CONTEXTS)
+        client.create("s", space=SPACE, budget=20, contexts=CONTEXTS)  # the same again
+        trial = study.ask(context=HERE)
+        assert trial.context == HERE
+        turned_out = {**HERE, "segment": "old"}
+        study.tell(trial, 1.0, context=turned_out)
+        study.observe({"x": 0.3, "kind": "u"}, 2.0, context=HERE)
+        assert study.adopt({"x": 0.4, "kind": "v"}, context=HERE).context == HERE
+        assert [row.context for row in study.history()] == [HERE, turned_out, HERE]
+        assert [each.context for each in study.pending] == [HERE]
+        with rl.Study.open(tmp_path / "s.db", "s", read_only=True) as local:
+            assert study.best(context=HERE) == local.best(context=HERE)
+            assert study.best() == local.best()
+        with pytest.raises(rl.SpaceError, match="context: need a value for"):
+            study.ask()
+        with pytest.raises(rl.SpaceError, match="context: unknown 'day'"):
+            study.best(context={**HERE, "day": 1})
+        with pytest.raises(rl.ConfigError, match="a loop does not know the context"):
+            next(iter(study))
+
+
+def test_contexts_on_the_command_line(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
+
+    from regretless.cli.app import app
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> str:
+        done = CliRunner().invoke(app, [*words])
+        assert done.exit_code == 0, (done.output, done.exception)
+        return done.output
+
+    space = json.dumps({"x": {"type": "float", "low": 0, "high": 1}})
+    contexts = json.dumps({"hour": {"type": "cyclic", "low": 0, "high": 24}})
+    run("create", "s", "--space", space, "--budget", "9", "--contexts", contexts)
+    asked = json.loads(run("ask", "s", "--context", '{"hour": 7}', "--json"))
+    assert asked["context"] == {"hour": 7.0}
+    run("tell", "s", "0", "1.5", "--context", '{"hour": 8}')
+    run("observe", "s", '{"x": 0.3}', "2.0", "--context", '{"hour": 3}')
+    run("adopt", "s", '{"x": 0.6}', "--context", '{"hour": 3}')
+    assert 'best in the context {"hour": 22.0}' in run("best", "s", "--context", '{"hour": 22}')
+    shown = json.loads(run("show", "s", "--json"))
+    assert [row["context_hour"] for row in shown["trials"]] == [3.0, 8.0, 3.0]

@@ -258,7 +258,7 @@ def test_a_retraction_that_slips_in_stops_a_proposal(
         study.tell(trial, 1e4 if trial.number == 3 else f(trial.params))
     propose, computed = rl.Optimizer.propose, []
 
-    def slow(self: rl.Optimizer) -> Any:
+    def slow(self: rl.Optimizer, context: Any = None) -> Any:
         computed.append(propose(self))
         if len(computed) == 1:
             with rl.Study.open(storage, "s") as other:

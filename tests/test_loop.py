@@ -225,7 +225,7 @@ def test_an_exception_stays_what_it_is(error: Exception) -> None:
 def test_the_note_blames_no_trial_that_went_well(monkeypatch: pytest.MonkeyPatch) -> None:
     propose = rl.Optimizer.propose
 
-    def fails(optimizer: rl.Optimizer) -> dict[str, Any]:
+    def fails(optimizer: rl.Optimizer, context: Any = None) -> dict[str, Any]:
         if optimizer.asked == 3:
             raise ZeroDivisionError
         return propose(optimizer)

@@ -84,7 +84,7 @@ def test_archived_while_a_proposal_is_computed(
 ) -> None:
     propose = rl.Optimizer.propose
 
-    def slow(self: rl.Optimizer) -> Any:
+    def slow(self: rl.Optimizer, context: Any = None) -> Any:
         event = propose(self)
         with rl.Study.open(storage, "a") as other:
             other.archive()

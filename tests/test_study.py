@@ -155,7 +155,7 @@ def test_results_that_slip_in_while_a_proposal_is_computed(
             one.tell(trial, f(trial.number, trial.params))
         late = trials[3:]
 
-        def propose_slowly(optimizer: rl.Optimizer) -> Asked:
+        def propose_slowly(optimizer: rl.Optimizer, context: Any = None) -> Asked:
             event = propose(optimizer)
             if late:
                 slow = late.pop(0)
@@ -188,7 +188,7 @@ def test_overtaken_while_a_proposal_is_computed(
     with Study.open(storage, "s") as other:
         rivals: list[Callable[[], Any]] = [other.ask, lambda: other.extend(40)]
 
-        def propose_and_lose(optimizer: rl.Optimizer) -> Asked:
+        def propose_and_lose(optimizer: rl.Optimizer, context: Any = None) -> Asked:
             event = propose(optimizer)
             if rivals:
                 monkeypatch.undo()
@@ -475,7 +475,7 @@ def test_two_at_once_with_the_same_key(
     with Study.open(storage, "s") as other:
         first = []
 
-        def propose_second(optimizer: rl.Optimizer) -> Asked:
+        def propose_second(optimizer: rl.Optimizer, context: Any = None) -> Asked:
             monkeypatch.setattr(rl.Optimizer, "propose", propose)
             first.append(other.ask(key="job"))
             return propose(optimizer)

@@ -402,10 +402,11 @@ class Ledger:
     def _best_in_each(self) -> Array:
         """For each trial, the best setting in its context, by the posterior mean as known now.
 
-        It is one of those that were tried most often.
+        It is one of those that were tried or observed most often.
         """
         mine = self._records
         times = Counter(each.x.tobytes() for each in mine)
+        times.update(x.tobytes() for x in self.optimizer._records.prior_x)
         settings = [np.frombuffer(x) for x, _ in times.most_common(_CONTENDERS)]
         places = np.array([each.at for each in mine])
         rows = np.repeat(np.array(settings), len(places), axis=0)

@@ -263,7 +263,7 @@ class Optimizer(WithLock):
         if self.drift is not None:
             raise ConfigError("drift: a run with contexts can't have it yet; leave one of them out")
         if self.model.noise != "constant":
-            raise ConfigError("noise: 'auto' can't be used with contexts yet")
+            raise ConfigError("noise: a run with contexts needs 'constant'; leave one of them out")
         if self.safety.change_cost:
             raise ConfigError(
                 "change_cost: with contexts the best setting changes with them; leave it out, or"
@@ -1198,10 +1198,8 @@ class Optimizer(WithLock):
 
     def _may_revisit(self, situation: Situation) -> bool:
         """Whether the next trial is chosen among the visited points, see `RevisitRules`."""
-        rules = self.defaults.revisit
-        if rules is None or not self.policy.merge or self._contexts is not None:
-            return False
-        if self.space.frozen or self.safety.max_step:
+        rules, limited = self.defaults.revisit, self.space.frozen or self.safety.max_step
+        if rules is None or limited or self._contexts or not self.policy.merge:
             return False
         if len(situation.posterior.points) < rules.points:
             return False

@@ -320,8 +320,8 @@ class Situation:
             moved=None if self._slice is None else self._slice.moved,
             ceiling=self._ceiling,
             change=self._change,
-            noise=self.fitted.noise,
             in_context=bool(self.context),
+            noise=self.fitted.noise,
         )
 
     @property

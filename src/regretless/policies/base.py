@@ -72,8 +72,8 @@ class PolicyInput:
         refuge: the point to try if no visited point may be tried, such as the baseline.
         ceiling: a value that f can't exceed; None if none is known.
         change: the setting that runs, and what a change of it costs; None if it costs nothing.
-        noise: where results scatter more; None if the noise is the same everywhere.
         in_context: whether the decision is for one of several contexts.
+        noise: where results scatter more; None if the noise is the same everywhere.
 
     Example:
         >>> import numpy as np
@@ -118,8 +118,8 @@ class PolicyInput:
     moved: Callable[[Array], Array] | None = None
     ceiling: Ceiling | None = None
     change: Change | None = None
-    noise: NoiseShape | None = None
     in_context: bool = False
+    noise: NoiseShape | None = None
 
     @property
     def dim(self) -> int:

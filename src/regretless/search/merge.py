@@ -51,8 +51,8 @@ def same_point(
     if not len(near):
         return None
     close = np.arange(len(posterior.points))[begin.rows][near]
-    mean, sigma = posterior.at_data
     here = x[None, :]
+    mean, sigma = posterior.at_data
     mean_here, sigma_here = posterior.predict(here)
     shared = posterior.shared(x).at_data[close]
     variance = np.maximum(sigma[close] ** 2 + sigma_here**2 - 2.0 * shared, 0.0)
@@ -97,7 +97,10 @@ def same_setting(
     if not len(near):
         return None
     mean, sigma = (each[near] for each in moments)
-    apart = _apart(posterior, x, points[near], mean, sigma)
+    mean_here, sigma_here = posterior.predict(x[None, :])
+    shared = posterior.covariance(x[None, :], points[near])[0]
+    variance = np.maximum(sigma**2 + sigma_here**2 - 2.0 * shared, 0.0)
+    apart = np.sqrt((mean - mean_here) ** 2 + posterior.omega2 * variance)
     value, slack = score(points[near])
     same = (apart <= posterior.noise_sd / sqrt(steps)) & (slack >= FEASIBLE)
     best = near[np.argmax(np.where(same, value, -np.inf))]
@@ -110,12 +113,3 @@ def _near(points: Array, x: Array, rules: MergeRules, equal: Sequence[int]) -> N
     for column in equal:
         near = near[points[near, column] == x[column]]
     return near
-
-
-def _apart(posterior: Posterior, x: Array, points: Array, mean: Array, sigma: Array) -> Array:
-    """The root mean square of f(x) - f(x_i), for points with these means and sds."""
-    here = x[None, :]
-    mean_here, sigma_here = posterior.predict(here)
-    shared = posterior.covariance(here, points)[0]
-    variance = np.maximum(sigma**2 + sigma_here**2 - 2.0 * shared, 0.0)
-    return np.asarray(np.sqrt((mean - mean_here) ** 2 + posterior.omega2 * variance))

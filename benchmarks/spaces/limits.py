@@ -314,9 +314,15 @@ def _ratio(found: dict[Any, Any], name: str, d: int, rival: str, what: str) -> l
 
 
 def _shown(logs: list[float]) -> str:
+    if not logs:
+        return ""
     error = float(np.std(logs, ddof=1)) / math.sqrt(len(logs)) if len(logs) > 1 else math.nan
     ratio = math.exp(float(np.mean(logs)))
     return f"**{ratio:.2f}** ± {ratio * error:.2f}".replace(" ± nan", "")
+
+
+def _factor(logs: list[float]) -> str:
+    return f"{np.exp(np.mean(logs)):.3f}" if logs else ""
 
 
 def report() -> None:
@@ -332,12 +338,12 @@ def report() -> None:
                 for rival in rivals:
                     logs = _ratio(found, name, d, rival, what)
                     every[rival, what] += logs
-                    form = _shown(logs) if what == "regret" else f"{np.exp(np.mean(logs)):.3f}"
+                    form = _shown(logs) if what == "regret" else _factor(logs)
                     cells.append(form)
             seeds = len(_ratio(found, name, d, rivals[0], "regret"))
             rows.append([name, str(d), str(seeds), *cells])
     total = [_shown(every[r, "regret"]) for r in rivals]
-    total += [f"{np.exp(np.mean(every[r, 'cpu'])):.3f}" for r in rivals]
+    total += [_factor(every[r, "cpu"]) for r in rivals]
     rows.append(["**all**", "", str(len(every[rivals[0], "regret"])), *total])
     counts = []
     for tool in TOOLS:

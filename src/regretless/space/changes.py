@@ -73,6 +73,9 @@ def check_change(given: Mapping[str, object]) -> None:
 
     Raises:
         SpaceError: an argument of `changed` is no mapping, or has no parameters where it should.
+
+    Example:
+        >>> check_change({"freeze": {"x": 0.5}, "drop": None})
     """
     for verb, each in given.items():
         if not isinstance(each, Mapping | None):

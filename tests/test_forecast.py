@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from fastapi.testclient import TestClient
 
 import regretless as rl
+from regretless.client import Client
 from regretless.forecast import Forecast, forecast, plan
+from regretless.service.app import create_app
+from serving import serving
 
 LINE = rl.Space({"x": rl.Float(0.0, 1.0)})
 
@@ -138,3 +144,98 @@ def test_gains_are_measured_from_the_baseline_of_today() -> None:
     optimizer.tell(optimizer.ask(), 1.0)
     optimizer.set_baseline({"x": 0.9})
     assert forecast(optimizer, draws=2).reference == {"x": 0.9}
+
+
+def test_a_band_of_few_draws_is_not_too_narrow() -> None:
+    """One more draw falls inside with the probability of the band, however few draws there are."""
+    rng = np.random.default_rng(0)
+    for draws in (9, 16, 32):
+        inside = []
+        for _ in range(4000):
+            gain = rng.standard_normal((draws + 1, 1))
+            one = Forecast({}, 0, gain[1:], np.zeros(draws), np.zeros(draws, dtype=bool))
+            low, high = one.band(0.8)
+            inside.append(low <= gain[0, 0] <= high)
+        assert np.mean(inside) == pytest.approx(0.8, abs=0.02)
+
+
+def a_study(url: str | Path, name: str = "s", budget: int = 14) -> None:
+    with rl.Study.open(url, name, space=LINE, budget=budget) as study:
+        for _ in range(6):
+            trial = study.ask()
+            study.tell(trial, -((trial.params["x"] - 0.3) ** 2))  # type: ignore[operator]
+
+
+def finished(http: TestClient, path: str) -> dict[str, Any]:
+    for _ in range(600):
+        answer: dict[str, Any] = http.get(path).json()
+        if answer["state"] not in ("waiting", "running"):
+            return answer
+        time.sleep(0.02)
+    raise AssertionError("the forecast did not end")
+
+
+def test_over_http(tmp_path: Path) -> None:
+    file = tmp_path / "s.sqlite"
+    a_study(file)
+    path = "/api/studies/s/forecast"
+    with TestClient(create_app(file), base_url="http://localhost:8080") as http:
+        assert http.get(path).json()["state"] == "none"
+        started = http.post(path, json={"draws": 3})
+        assert started.status_code == 202
+        assert started.json()["state"] in ("waiting", "running", "done")
+        answer = finished(http, path)
+        assert (answer["state"], answer["done"], answer["is_current"]) == ("done", 3, True)
+        figures = answer["forecast"]
+        assert len(figures["low"]) == figures["steps"] + 1 == 9
+        assert "3 simulations of 8 trials" in figures["sentence"]
+        # The same state has the same forecast; a new event calls for a new one.
+        assert http.post(path, json={"draws": 2}).json() == answer
+        http.post("/api/studies/s/extend", json={"budget": 15})
+        assert http.get(path).json()["is_current"] is False
+        http.post(path, json={"draws": 2, "over": {"x": 0.5}})
+        again = finished(http, path)
+        assert again["is_current"] is True
+        assert again["forecast"]["reference"] == {"x": 0.5}
+        assert again["forecast"]["steps"] == 9
+        assert http.post(path, json={"draws": 1}).status_code == 422
+        assert http.post(path, json={"draws": 2, "over": {"x": 5.0}}).status_code == 422
+
+
+def test_nothing_to_forecast_from(tmp_path: Path) -> None:
+    file = tmp_path / "s.sqlite"
+    rl.Study.open(file, "s", space=LINE, budget=9).close()
+    with TestClient(create_app(file), base_url="http://localhost:8080") as http:
+        answer = http.post("/api/studies/s/forecast", json={})
+        assert answer.status_code == 409
+        assert "no result was told yet" in answer.json()["detail"]
+        assert http.get("/api/studies/s/forecast").json()["state"] == "none"
+
+
+def test_the_service_answers_while_it_simulates_and_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    file = tmp_path / "s.sqlite"
+    a_study(file, budget=60)
+    with serving(str(file), folder=tmp_path) as service:
+        client = Client(service.url, patience=20)
+        study = client.study("s")
+        client.call("POST", "/api/studies/s/forecast", {"draws": 256})
+        trial = study.ask()
+        study.tell(trial, 1.0)
+        under_way = client.call("GET", "/api/studies/s/forecast")
+        assert under_way["state"] == "running"
+        assert under_way["is_current"] is False
+        assert service.stop() in (0, -signal.SIGTERM)  # and does not simulate to the end
+
+
+def test_the_client_waits(tmp_path: Path) -> None:
+    file = tmp_path / "s.sqlite"
+    a_study(file)
+    seen: list[tuple[int, int]] = []
+    with serving(str(file), folder=tmp_path) as service:
+        study = Client(service.url, patience=20).study("s")
+        figures = study.forecast(draws=2, progress=lambda done, of: seen.append((done, of)))
+    assert seen[-1] == (2, 2)
+    with rl.Study.open(file, "s") as here:
+        wanted = here.forecast(draws=2)
+    assert figures["mean"] == wanted.to_json()["mean"]
+    assert figures["sentence"] == str(wanted)

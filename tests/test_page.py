@@ -284,6 +284,26 @@ def test_gain_and_regret(page: Page, study: Study) -> None:
     page.wait(lambda: "over a baseline of" in page.card("Total gain").text)
 
 
+def test_what_the_rest_is_expected_to_bring(page: Page, service: Service) -> None:
+    with Study.open(service.storage, "ahead", space=SPACE, budget=12, seed=1) as study:
+        for _ in range(9):
+            trial = study.ask()
+            study.tell(trial, f(trial.params))
+    page.open("ahead", "#start-forecast")
+    card = page.card("What the rest is expected to bring")
+    assert "16 simulations" in page.text("#forecast")
+    page.button("Simulate the rest", card).click()
+    page.wait(lambda: "Gain of the whole run" in page.text("#forecast"))
+    with Study.open(service.storage, "ahead") as study:
+        wanted = study.forecast(draws=16)
+        assert_shows(page.text("#forecast"), wanted.expected, 80, *wanted.band())
+        assert f"{round(100 * wanted.change_prob)} %" in page.text("#forecast")
+        assert card.find_element("css selector", "svg[role=img]").get_attribute("aria-label")
+        study.extend(13)
+    page.wait(lambda: "simulate again" in page.text("#forecast"))
+    assert page.button("Simulate again", card).is_enabled()
+
+
 def test_what_the_policy_weighed(page: Page, study: Study) -> None:
     page.open(study.name, "#optimum")
     last = study.trials[-1].decision

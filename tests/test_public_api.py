@@ -34,6 +34,7 @@ PINNED = {
         "AtMost",
         "Best",
         "Decision",
+        "Drift",
         "Landscape",
         "Ledger",
         "Optimizer",

@@ -20,7 +20,7 @@ from regretless.errors import (
     UnknownTrialError,
 )
 from regretless.kernels import SE, Kernel, Matern, Prior
-from regretless.model import Model
+from regretless.model import Drift, Model
 from regretless.policies import (
     AEI,
     EI,
@@ -83,6 +83,7 @@ __all__ = [
     "CorruptJournalError",
     "DataError",
     "Decision",
+    "Drift",
     "EINguyen",
     "ExploreThenCommit",
     "Float",

@@ -20,6 +20,7 @@ from regretless._internal.validate import check_amount, is_number
 from regretless.errors import ConfigError
 
 Method = Literal["ensemble", "map", "ml", "fixed"]  # how hyper-parameters are found, see `Model`
+Noise = Literal["constant", "auto"]  # whether the noise is the same everywhere, see `Model`
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,21 @@ class TailRules(NamedTuple):
     median_to_sd: float = 1.5  # the sd of a normal is 1.48 times its median absolute deviation
 
 
+class NoiseRules(NamedTuple):
+    """The model of noise that differs from place to place, `Model(noise="auto")`."""
+
+    # Prior sds of the coefficients of the logarithm of the variance.  If the sd of the noise grows
+    # tenfold over the space, the logarithm of its variance grows by 4.6.
+    typical_sd: float = 3.0  # of a change of the typical variance
+    level: float = 1.0  # by the level of the outcome, per unit of its spread
+    line: float = 1.5  # by place, from the middle of the space to its border, over sqrt(d)
+    curve: float = 1.0
+    step: float = 1.0  # of a choice
+    odds: tuple[float, float, float] = (0.5, 0.5, 0.25)  # prior odds: level, place, both
+    least_results: int = 6  # with fewer results, the noise is the same everywhere
+    clear: float = 2.0  # reports name it if the sd differs by this factor over the space
+
+
 class PeriodRules(NamedTuple):
     """How the effect of periods is estimated from controls, see `model/periods.py`."""
 
@@ -172,6 +188,36 @@ class PeriodRules(NamedTuple):
     least_error: float = 1e-4  # their usual error, as a share of their scatter, is at least this
     first_noise: float = 0.1  # before the first estimate: the share of the noise without the effect
     least_noise: float = 0.05  # later on, it is at least this share
+
+
+class DriftRules(NamedTuple):
+    """How results fade in a system that changes, see `model/drift.py` and `model/jumps.py`."""
+
+    half_lives: tuple[float, ...] = (25.0, 50.0, 100.0, 200.0, 400.0, 800.0)
+    levels: tuple[float, ...] = (0.0, 1e-3, 1e-2, 1e-1)
+    keeps: tuple[float, ...] = (1.0, 0.5, 0.05)
+    first_keep: float = 0.05  # of a jump, before the results after it say more
+    noise_factors: tuple[float, ...] = (1.5, 0.7, 0.25)
+    # Log odds against no change, which is the first of each list.
+    drift_prior: float = -5.0
+    level_prior: float = -5.0
+    window: int = 150  # results that the choice is made by
+    least_results: int = 25  # before, nothing is said to change
+    results: int = 1000  # results that the model looks at, at most
+    most_rows: int = 250  # rows of its data, at most
+    faded: float = 0.1  # results of which no more correlation is left are not looked at
+    bin_share: float = 1 / 40  # replicates within this share of a half-life are of one time
+    level_bin: float = 0.02  # or as long as the level changes by this variance
+    widest_bin: float = 50.0
+    jump_level: float = 4.0  # variance of the change of the level at a jump, in units of omega^2
+    refit_every: int = 20  # results, at the latest
+    # Of the test for jumps: there is a false alarm in so many results, on average.
+    false_alarm_every: float = 10_000.0
+    sizes: tuple[float, ...] = (1.0, 1.5, 2.0, 3.0, 4.5)  # of jumps, in sds of the noise
+    surprise_sds: tuple[float, ...] = (1.8, 3.0)  # of prediction errors after a jump
+    known_share: float = 1.0  # f is known well where its sd is at most this share of the noise's
+    least_scatter: int = 6  # replicates to know the noise by, before the test begins
+    test_window: int = 120  # results in which a jump is looked for
 
 
 class IDSRules(NamedTuple):
@@ -316,7 +362,9 @@ class Defaults(NamedTuple):
     # With a loss budget, guardrails or limited steps, the start stays near the baseline.  Its few
     # results differ little, so they do not say which outcomes are usual.
     tail_near_baseline: TailRules = TailRules(far=5.0, first_results=8, lower_half=True)
+    noise: NoiseRules = NoiseRules()
     periods: PeriodRules = PeriodRules()
+    drift: DriftRules = DriftRules()
     ids: IDSRules = IDSRules()
     search: SearchRules = SearchRules()
     merge: MergeRules = MergeRules()

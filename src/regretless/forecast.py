@@ -85,7 +85,9 @@ class Forecast:
     def curve(self, prob: float = 0.8) -> tuple[Array, Array]:
         """The ends of the interval of the total gain, now and after each of the next trials."""
         check_inside("prob", prob, "a probability")
-        low, high = np.quantile(self.gain, [0.5 - prob / 2, 0.5 + prob / 2], axis=0)
+        ends = [0.5 - prob / 2, 0.5 + prob / 2]
+        # Between two of n draws, the next one falls with probability 1 / (n + 1).
+        low, high = np.quantile(self.gain, ends, axis=0, method="weibull")
         return low, high
 
     @property
@@ -195,7 +197,7 @@ class _Truth:
         assert belief.posterior is not None
         assert belief.fitted is not None
         self.posterior: Posterior = belief.posterior
-        self.scaling = belief.fitted.scaling
+        self.scaling, self.noise = belief.fitted.scaling, belief.fitted.noise
         self.sign = optimizer.sign
         self.reference = reference[None, :]
 
@@ -211,11 +213,13 @@ class _Truth:
 
         zero = float(f(self.reference)[0])
         past = float((f(np.array(told)) - zero).sum()) if told else 0.0
-        noise = part.noise_sd * self.scaling.scale
+        typical = part.noise_sd * self.scaling.scale
 
         def tell(trial: Any) -> float:
-            x = twin._records.trials[trial.number].x
-            value = float(f(x[None, :])[0])
+            x = twin._records.trials[trial.number].x[None, :]
+            value, noise = float(f(x)[0]), typical
+            if self.noise is not None:
+                noise *= float(np.sqrt(self.noise.ratio(x, path(x)))[0])
             if trial.proposed:  # nobody knows what will be rejected
                 twin.approve(trial)
             twin.tell(trial, self.sign * (value + noise * rng.standard_normal()))

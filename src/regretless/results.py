@@ -65,7 +65,7 @@ class Decision:
         z: (mean - incumbent) / sd, with the sign such that larger is better.
         tried: how many results of this point had been told before.
         merged: whether the search found a new point that the posterior can't tell from this one.
-        noise_sd: the fitted sd of the noise of one observation.
+        noise_sd: the fitted sd of the noise of one observation at the point.
         refitted: whether the model was fitted for this decision.
         fit_ok: False if the fit failed, so that earlier hyper-parameters were kept.
         jitter: what was added to the diagonal of the covariance so that it could be factorised.
@@ -416,6 +416,53 @@ class Best:
         from regretless._internal import html
 
         return html.table(self.params, f"best: {self._range}")
+
+
+@dataclass(frozen=True)
+class NoiseAt:
+    """The noise at one point.
+
+    Attributes:
+        sd: the sd of the noise of one result there.
+        params: the point.
+    """
+
+    sd: float
+    params: dict[str, Scalar]
+
+
+@dataclass(frozen=True)
+class NoiseRange:
+    """Where results scatter least and most, if the noise differs from place to place.
+
+    Attributes:
+        typical: the sd of the noise of one result at a typical point.
+        least: a point of the space where it is smallest.
+        most: a point of the space where it is largest.
+        by_level: whether the level of the results explains most of the difference.
+
+    Example:
+        >>> least, most = NoiseAt(0.5, {"x": 0.1}), NoiseAt(5.0, {"x": 0.9})
+        >>> print(NoiseRange(typical=1.6, least=least, most=most, by_level=False))
+        results scatter 10 times as much at x=0.9 (sd 5) as at x=0.1 (sd 0.5)
+    """
+
+    typical: float
+    least: NoiseAt
+    most: NoiseAt
+    by_level: bool
+
+    def __str__(self) -> str:
+        def at(noise: NoiseAt) -> str:
+            point = ", ".join(
+                f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}"
+                for name, value in noise.params.items()
+            )
+            return f"at {point} (sd {noise.sd:.3g})"
+
+        times = self.most.sd / self.least.sd
+        why = "; mostly, they scatter more at one level than at another" if self.by_level else ""
+        return f"results scatter {times:.2g} times as much {at(self.most)} as {at(self.least)}{why}"
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,10 @@ from regretless._internal.arrays import Array
 from regretless._internal.frames import dataframe_of
 from regretless._internal.shown import shown
 from regretless._internal.validate import is_iterable, is_number, whole
+from regretless.defaults import Noise
 from regretless.engine import Optimizer, html_of
 from regretless.errors import ConfigError, DataError
-from regretless.model import Model
+from regretless.model import Drift, Model
 from regretless.policies import Policy
 from regretless.results import Best, Row, Trial
 from regretless.safety import Guardrail, returned
@@ -120,11 +121,13 @@ def maximize(
     budget: int | None = None,
     *,
     horizon: int | None = None,
+    drift: str | Drift | None = None,
     policy: str | Policy = "ids",
     seed: int = 0,
     design: str | Sequence[Mapping[str, Scalar]] = "auto",
     n0: int | None = None,
     model: Model | None = None,
+    noise: Noise | None = None,
     defaults: int | None = None,
     baseline: Mapping[str, Scalar] | None = None,
     guardrails: Sequence[Guardrail] | None = None,
@@ -148,11 +151,13 @@ def maximize(
         budget: how many evaluations there are, the initial design included.  None if the run has no
             end: a callback or Ctrl-C ends it.
         horizon: how many evaluations a run looks ahead; needed without a budget.
+        drift: None, "auto" or a `Drift`, if f may change with time; see `Optimizer`.
         policy: how the next point is chosen, by name or as an instance; see `Optimizer`.
         seed: the seed of all random numbers.
         design: how to start; see `Optimizer`.
         n0: how many points to start with; see `Optimizer`.
         model: the model of f; see `Optimizer`.
+        noise: "auto" to find out where results scatter more; see `Optimizer`.
         defaults: the version of the library's defaults; see `Optimizer`.
         baseline: the setting that runs today; see `Optimizer`.
         guardrails: limits on metrics that f returns; see `Optimizer`.
@@ -188,12 +193,14 @@ def maximize(
         space,
         budget,
         horizon=horizon,
+        drift=drift,
         seed=seed,
         policy=policy,
         direction="maximize",
         design=design,
         n0=n0,
         model=model,
+        noise=noise,
         defaults=defaults,
         baseline=baseline,
         guardrails=guardrails,
@@ -211,11 +218,13 @@ def minimize(
     budget: int | None = None,
     *,
     horizon: int | None = None,
+    drift: str | Drift | None = None,
     policy: str | Policy = "ids",
     seed: int = 0,
     design: str | Sequence[Mapping[str, Scalar]] = "auto",
     n0: int | None = None,
     model: Model | None = None,
+    noise: Noise | None = None,
     defaults: int | None = None,
     baseline: Mapping[str, Scalar] | None = None,
     guardrails: Sequence[Guardrail] | None = None,
@@ -243,12 +252,14 @@ def minimize(
         space,
         budget,
         horizon=horizon,
+        drift=drift,
         seed=seed,
         policy=policy,
         direction="minimize",
         design=design,
         n0=n0,
         model=model,
+        noise=noise,
         defaults=defaults,
         baseline=baseline,
         guardrails=guardrails,

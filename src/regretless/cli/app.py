@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import regretless
 from regretless._internal.validate import time_from_iso, whole
 from regretless.cli import text
-from regretless.cli.arguments import from_json, listed_parameters, names, pair, pairs
+from regretless.cli.arguments import drift_of, from_json, listed_parameters, names, pair, pairs
 from regretless.engine import check_automatic
 from regretless.errors import ConfigError, MissingExtraError, RegretlessError
 from regretless.horizon import Horizon as GivenHorizon
@@ -67,6 +67,10 @@ Direction = Annotated[str | None, typer.Option(help="maximize (default) or minim
 Seed = Annotated[int | None, typer.Option(help="0 if left out.")]
 Horizon = Annotated[
     int | None, typer.Option(help="Evaluations to look ahead; without a budget the run has no end.")
+]
+Drift = Annotated[
+    str | None,
+    typer.Option(help="If the system may change: auto, or the half-life of results as a number."),
 ]
 Number = Annotated[int, typer.Argument(help="Number of the trial.")]
 Key = Annotated[str | None, typer.Option(help="A repeated call with it has no effect.")]
@@ -153,10 +157,14 @@ def create(
     space: Annotated[str, typer.Option(help="The space as JSON, or @FILE (JSON, TOML or YAML).")],
     budget: Annotated[int | None, typer.Option(help="Evaluations, the start included.")] = None,
     horizon: Horizon = None,
+    drift: Drift = None,
     policy: Policy = None,
     direction: Direction = None,
     seed: Seed = None,
     n0: Annotated[int | None, typer.Option(help="Points to start with.")] = None,
+    noise: Annotated[
+        str | None, typer.Option(help="constant (default), or auto: where do results scatter more?")
+    ] = None,
     defaults: Annotated[int | None, typer.Option(help="Version of the defaults.")] = None,
     baseline: Annotated[
         str | None, typer.Option(help="The setting that runs today, as JSON or @FILE.")
@@ -204,6 +212,7 @@ def create(
         "direction": direction,
         "seed": seed,
         "n0": n0,
+        "noise": noise,
         "defaults": defaults,
         "loss_budget": loss_budget,
         "confidence": confidence,
@@ -213,6 +222,7 @@ def create(
         "mode": mode,
         "optimum": optimum,
         "bound": bound,
+        "drift": drift_of(drift),
     }
     texts = {"baseline": baseline, "guardrails": guardrails, "max_step": max_step}
     options |= {name: from_json(name, text) for name, text in texts.items() if text is not None}
@@ -684,6 +694,7 @@ def tune(
     file: Annotated[str, typer.Argument(help="FILE.py[:objective], with `space` beside it.")],
     budget: Annotated[int | None, typer.Option(help="Evaluations, the start included.")] = None,
     horizon: Horizon = None,
+    drift: Drift = None,
     study: Annotated[str | None, typer.Option(help="The file's name if left out.")] = None,
     policy: Policy = None,
     direction: Direction = None,
@@ -703,7 +714,7 @@ def tune(
     task = load(file)
     name = study or task.path.stem
     options: dict[str, Any] = {"policy": policy, "seed": seed, "budget": budget, "horizon": horizon}
-    options["direction"] = direction or task.direction
+    options |= {"direction": direction or task.direction, "drift": drift_of(drift)}
     whole("jobs", jobs, least=1)  # before a study is created
     with Study.open(storage, name, space=task.space, **options) as opened:
         check_automatic(opened.snapshot().optimizer.safety.mode)

@@ -101,3 +101,17 @@ def pairs(what: str, texts: Iterable[str] | None) -> dict[str, tuple[float, floa
             raise ConfigError(f"{what}: {name} was given twice")
         found[name] = pair(f"{what} {name}", numbers)
     return found or None
+
+
+def drift_of(text: str | None) -> str | dict[str, float] | None:
+    """The setting `drift`: "auto", or the half-life of results.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if text is None or text == "auto":
+        return text
+    try:
+        return {"half_life": float(text)}
+    except ValueError:
+        raise ConfigError(f"drift: need auto or a number of results, got {text!r}") from None

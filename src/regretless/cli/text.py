@@ -22,6 +22,7 @@ from regretless.engine import (
     Baseline,
     Event,
     Extended,
+    Jumped,
     Observed,
     Optimizer,
     Outcome,
@@ -70,8 +71,11 @@ def summary(view: Snapshot, where: str, now: datetime | None = None) -> list[str
     ]
     if optimizer.observations:
         lines += best_point(optimizer.best())
+        noise = optimizer.noise_range()
+        lines += [] if noise is None else [f"noise: {noise}"]
         periods = optimizer.periods()
         lines += [] if periods is None else [f"control: {periods} ({periods.controls} controls)"]
+    lines += changes(optimizer)
     ledger = Ledger.of(optimizer)
     lines += [*price(ledger), *known_lines(optimizer), *against_baseline(ledger)]
     lines += guardrails(ledger.violations())
@@ -92,6 +96,20 @@ def best_point(best: Best) -> list[str]:
         f" (the luckiest result anywhere: {best.luckiest:.6g})",
         *_over_baseline(best),
     ]
+
+
+def changes(optimizer: Optimizer) -> list[str]:
+    """Lines about how the system changes; none without a `drift`."""
+    if optimizer.drift is None:
+        return []
+    lines = [
+        f"warning: something changed at trial {jump.number} (noticed at trial {jump.noticed})"
+        for jump in optimizer.jumps
+    ]
+    fading = optimizer.fading
+    if fading is None:
+        return lines
+    return [*lines, f"drift: {fading}"]
 
 
 def guardrails(violations: Sequence[Violations]) -> list[str]:
@@ -198,6 +216,8 @@ def _sentence(event: Event) -> str | None:
             return f"trial {number}"
         case Baseline(params):
             return json.dumps(params)
+        case Jumped(number, noticed):
+            return f"something changed at trial {number} (noticed at trial {noticed})"
         case Extended(None, horizon):
             return f"without an end, {horizon} evaluations ahead"
         case Extended(budget):

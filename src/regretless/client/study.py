@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
+from time import sleep
 from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import quote, urlencode
 from weakref import WeakValueDictionary
@@ -26,7 +27,8 @@ from regretless._internal.validate import (
 )
 from regretless.client.connection import Connection, written
 from regretless.engine import check_automatic, outcomes_of
-from regretless.errors import ConfigError, SpaceError, UnknownTrialError
+from regretless.errors import ConfigError, ServiceError, SpaceError, UnknownTrialError
+from regretless.model import Drift
 from regretless.results import Best, Decision, Row, Trial, number_of
 from regretless.safety import (
     CONTROL,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from regretless.studies import Study
 
 PAGE = 1000  # rows or events of one answer
+_LOOK_SECONDS = 0.5  # between two looks at a forecast that is under way
 Page = list[dict[str, Any]]
 
 
@@ -110,10 +113,12 @@ class Client(Connection):
         space: Space,
         budget: int | None = None,
         horizon: int | None = None,
+        drift: str | Drift | None = None,
         policy: str | None = None,
         direction: str | None = None,
         seed: int | None = None,
         n0: int | None = None,
+        noise: str | None = None,
         defaults: int | None = None,
         baseline: Mapping[str, Scalar] | None = None,
         loss_budget: float | None = None,
@@ -131,9 +136,10 @@ class Client(Connection):
 
         Args:
             name: the name of the study.
-            space, budget, horizon, policy, direction, seed, n0, defaults, baseline, loss_budget,
-                confidence, guardrails, max_step, change_cost, sparse_changes, free_start, mode,
-                optimum, bound: the settings of `Optimizer`; None for its default.
+            space, budget, horizon, drift, policy, direction, seed, n0, noise, defaults, baseline,
+                loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes,
+                free_start, mode, optimum, bound: the settings of `Optimizer`; None for its
+                default.
 
         Returns:
             The study.
@@ -149,10 +155,12 @@ class Client(Connection):
             "direction": direction,
             "seed": seed,
             "n0": n0,
+            "noise": noise,
             "defaults": defaults,
             "optimum": optimum,
             "bound": bound,
             "horizon": horizon,
+            "drift": drift.to_json() if isinstance(drift, Drift) else drift,
         }
         given = {key: value for key, value in settings.items() if value is not None}
         limits = {
@@ -434,6 +442,40 @@ class RemoteStudy:
     def best(self) -> Best:
         """The visited point with the best posterior mean; see `AskTell.best`."""
         return Best(**self._get("/best"))
+
+    def forecast(
+        self,
+        *,
+        draws: int = 32,
+        over: Mapping[str, Scalar] | None = None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> dict[str, Any]:
+        """What the rest of the run is expected to bring; see `Study.forecast`.
+
+        The service simulates it, and this method waits.
+
+        Returns:
+            The figures of `Forecast.to_json`, and a `sentence`.
+
+        Raises:
+            NoResultsError: no result was told yet.
+            ServiceError: the simulations failed.
+        """
+        wish = {"draws": draws} | ({} if over is None else {"over": dict(over)})
+        answer, last = self._post("/forecast", wish), -1
+        while True:
+            state, done = answer["state"], answer["done"]
+            if progress is not None and done > last:
+                last = done
+                progress(done, answer["draws"])
+            if state == "done":
+                found: dict[str, Any] = answer["forecast"]
+                return found
+            if state == "failed":
+                raise ServiceError(500, f"forecast: {answer['detail']}")
+            sleep(_LOOK_SECONDS)
+            # After a restart, the service knows of none.
+            answer = self._get("/forecast") if state != "none" else self._post("/forecast", wish)
 
     def info(self) -> dict[str, Any]:
         """The settings, the budget, the best point and the pending trials, as JSON."""

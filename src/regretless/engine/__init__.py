@@ -10,6 +10,7 @@ from regretless.engine.events import (
     Created,
     Event,
     Extended,
+    Jumped,
     Observed,
     OfStudy,
     Outcome,
@@ -28,6 +29,7 @@ from regretless.engine.events import (
 from regretless.engine.optimizer import Direction, Optimizer, check_automatic, html_of
 from regretless.engine.records import Records, Reference
 from regretless.engine.situation import Situation
+from regretless.engine.watch import warn_of
 
 __all__ = [
     "Abandoned",
@@ -40,6 +42,7 @@ __all__ = [
     "Direction",
     "Event",
     "Extended",
+    "Jumped",
     "Observed",
     "OfStudy",
     "Optimizer",
@@ -59,5 +62,6 @@ __all__ = [
     "html_of",
     "outcomes_of",
     "read",
+    "warn_of",
     "write",
 ]

@@ -32,7 +32,7 @@ from regretless.space import Scalar
 SETTINGS_VERSION = 2  # of `Created`
 SAFE_SETTINGS_VERSION = 3  # of `Created` with settings of `Safety`: older releases must refuse it
 MOVING_SETTINGS_VERSION = 4  # of `Created` with one of `MOVING`, for the same reason
-MOVING = ("horizon",)  # settings for a system that changes, and for a run without an end
+MOVING = ("horizon", "drift")  # settings for a system that changes, and for a run without an end
 
 # Of `Told` and `Observed`.  Version 3 may have metrics alone.
 _VERSION_WITH_OBJECTIVE = 2
@@ -154,6 +154,14 @@ class Extended:
 
 
 @dataclass(frozen=True)
+class Jumped:
+    """Something has changed suddenly: results from trial `number` on differ from earlier ones."""
+
+    number: int
+    noticed: int  # the trial with whose result it was noticed
+
+
+@dataclass(frozen=True)
 class Baseline:
     """The baseline is this setting from now on."""
 
@@ -239,6 +247,7 @@ Event = (
     | Observed
     | Abandoned
     | Extended
+    | Jumped
     | Baseline
     | Approved
     | Rejected
@@ -512,6 +521,11 @@ _KINDS = {
         _read_extended,
         _without_none,
     ),
+    "jumped": _Kind(
+        1,
+        lambda fields: Jumped(fields.whole("number", least=0), fields.whole("noticed", least=0)),
+        _without_none,
+    ),
     "baseline": _Kind(
         1,
         lambda fields: Baseline(fields.object("params")),
@@ -558,6 +572,7 @@ _KIND_OF: dict[type, str] = {
     Observed: "observed",
     Abandoned: "abandoned",
     Extended: "extended",
+    Jumped: "jumped",
     Baseline: "baseline",
     Approved: "approved",
     Rejected: "rejected",

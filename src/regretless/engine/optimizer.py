@@ -23,7 +23,7 @@ from regretless._internal.frames import dataframe_of
 from regretless._internal.locks import WithLock, in_turn
 from regretless._internal.shown import shown
 from regretless._internal.validate import LEAST_SCALE, is_iterable, is_one_of, whole
-from regretless.defaults import defaults_of
+from regretless.defaults import Noise, defaults_of
 from regretless.design import Start, checked_design, checked_n0, farthest
 from regretless.engine import saved
 from regretless.engine.events import (
@@ -35,6 +35,7 @@ from regretless.engine.events import (
     Created,
     Event,
     Extended,
+    Jumped,
     Observed,
     Outcome,
     Reconsidered,
@@ -51,12 +52,21 @@ from regretless.engine.loss import LossLimit, least_sd
 from regretless.engine.records import Records
 from regretless.engine.situation import STEP_LIMIT, Situation, draw
 from regretless.engine.steps import reach
+from regretless.engine.watch import Watch, surprise_of, warn_of
 from regretless.errors import ConfigError, RegretlessError, StorageError, TrialError
 from regretless.horizon import MAX_WHOLE, Horizon
 from regretless.kernels import Kernel
-from regretless.model import Belief, Control, Model, Observation, checked_model
+from regretless.model import (
+    Belief,
+    Control,
+    Drift,
+    Fading,
+    Model,
+    Observation,
+    checked_model,
+)
 from regretless.policies import EIC, Constraint, Policy, make_policy, stored_policy
-from regretless.results import Best, Decision, Landscape, PeriodEffect, Row, Trial
+from regretless.results import Best, Decision, Landscape, NoiseRange, PeriodEffect, Row, Trial
 from regretless.safety import CONTROL, OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
 from regretless.search import Box, constraints_of
 from regretless.space import Parameter, Scalar, Space
@@ -105,6 +115,8 @@ class Optimizer(WithLock):
             and 2d + 2.  These three take at most a quarter of the budget.
             "grid" takes M^d points, M near budget^(1 / (2d)).
         model: a `Model`; None for the default, and `Model.paper()` for the paper's setting.
+        noise: "auto" to find out where results scatter more, or "constant"; see `Model`.  None for
+            what the model says.
         defaults: the version of the library's defaults; None for the newest.  A run that was
             created with an older version keeps that version.  3 is a candidate for the next one.
         baseline: the setting that runs today.
@@ -125,6 +137,8 @@ class Optimizer(WithLock):
             not known.  It is used like `optimum`, as far as a bound can be.
         horizon: how many evaluations the run looks ahead: a gain has to pay for itself within so
             many.  None for all that remain of the budget.
+        drift: None if the system stays the same; "auto" if it may change; or a `Drift`.  Older
+            results then count less, and sudden changes are noticed.
 
     Raises:
         ConfigError: a setting is not valid.
@@ -153,6 +167,7 @@ class Optimizer(WithLock):
         design: str | Sequence[Mapping[str, Scalar]] = "auto",
         n0: int | None = None,
         model: Model | None = None,
+        noise: Noise | None = None,
         defaults: int | None = None,
         baseline: Mapping[str, Scalar] | None = None,
         loss_budget: float | None = None,
@@ -166,6 +181,7 @@ class Optimizer(WithLock):
         optimum: float | None = None,
         bound: float | None = None,
         horizon: int | None = None,
+        drift: str | Drift | None = None,
     ) -> None:
         if not isinstance(space, Space):
             raise ConfigError(f"space: need a Space, got {shown(space)}")
@@ -179,7 +195,8 @@ class Optimizer(WithLock):
         self.defaults = defaults_of(defaults)
         rules = self.defaults.model if loss_budget is None else self.defaults.loss.model
         model = Model.default(rules) if model is None else model
-        self.model = checked_model(space.columns, model, self.defaults.fit)
+        model = checked_model(space.columns, model, self.defaults.fit)
+        self.model = model if noise is None else replace(model, noise=noise)
         self.safety = Safety.checked(
             space,
             {
@@ -200,6 +217,9 @@ class Optimizer(WithLock):
             fit = self.defaults.loss.applied_to(self.defaults.fit)
             self.defaults = self.defaults._replace(fit=fit)
         self._known = Known.of(optimum, bound)
+        self.drift = Drift.checked(drift)
+        if self.drift is not None and self.model.noise != "constant":
+            raise ConfigError("drift: not together with noise='auto', give one of the two")
         n0 = None if n0 is None else checked_n0(n0)
         points = checked_design(space, design)
         self._start = Start(space, given, points, n0, self.seed, self.defaults.start)
@@ -210,7 +230,8 @@ class Optimizer(WithLock):
             space, given, self.policy.name, check, self.safety.baseline, self.safety.mode
         )
         self._log: list[Event] = []
-        self._belief = Belief.empty(self.model, space.columns, self.defaults)
+        self._belief = Belief.empty(self.model, space.columns, self.defaults, self.drift)
+        self._watch = Watch.of(self.drift, self.defaults)
         self._guards = Guards.empty(self.safety, space, self.defaults)
         # The last proposal, and the beliefs after it is applied.
         self._proposed: tuple[Asked | None, Belief, Guards] = (None, self._belief, self._guards)
@@ -272,6 +293,7 @@ class Optimizer(WithLock):
         if n is not None:
             return [self.ask() for _ in range(whole("n", n, least=1))]
         with self._lock:
+            self._note_jump()
             self.apply(self.propose())
             return self._records.trials[-1].trial
 
@@ -294,6 +316,7 @@ class Optimizer(WithLock):
         """
         outcomes = outcomes_of(value, sem, count, metrics, control)
         self._apply_any(self._records.telling(trial, outcomes, time))
+        self._note_jump()
 
     @in_turn
     def observe(
@@ -455,6 +478,28 @@ class Optimizer(WithLock):
         return self._known
 
     @property
+    def jumps(self) -> list[Jumped]:
+        """The sudden changes that were noticed; see `Drift`.
+
+        Example:
+            >>> import regretless as rl
+            >>> space = rl.Space({"x": rl.Categorical(["a", "b"])})
+            >>> optimizer = rl.Optimizer(space, horizon=50, drift="auto")
+            >>> for i in range(60):
+            ...     trial = optimizer.adopt({"x": "a"})
+            ...     optimizer.tell(trial, (i % 5) + (10.0 if i >= 40 else 0.0))
+            >>> optimizer.jumps
+            [Jumped(number=40, noticed=43)]
+        """
+        return [] if self._watch is None else list(self._watch.noted)
+
+    @property
+    def fading(self) -> Fading | None:
+        """How fast results fade, by the last fit; None without a `drift`."""
+        fitted = self._belief.fitted
+        return None if fitted is None else fitted.fading
+
+    @property
     def observations(self) -> int:
         """The number of results, those from `observe` included."""
         return len(self._belief.told)
@@ -524,6 +569,28 @@ class Optimizer(WithLock):
 
     @in_turn
     @one_thread()
+    def noise_range(self) -> NoiseRange | None:
+        """Where results scatter least and most; see `noise`.
+
+        None if the noise counts as constant, or as long as the results don't show that it differs
+        by a factor of two.
+
+        Example:
+            >>> import regretless as rl
+            >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+            >>> optimizer = rl.Optimizer(space, budget=9, noise="auto")
+            >>> for k in range(18):
+            ...     x = (k % 6) / 5
+            ...     optimizer.observe({"x": x}, (-1) ** (k // 6) * x**2, sem=0.1 + x**2)
+            >>> optimizer.noise_range().most.params["x"] > 0.8
+            True
+        """
+        if self.model.noise == "constant" or not self._belief.told:
+            return None
+        return self._situation().noise_range
+
+    @in_turn
+    @one_thread()
     def predict(self, params: Mapping[str, Scalar]) -> tuple[float, float]:
         """The posterior mean and sd of f at a point, in the user's units.
 
@@ -566,6 +633,7 @@ class Optimizer(WithLock):
         twin = object.__new__(type(self))
         twin.__setstate__(self.__getstate__())
         twin._records, twin._log = self._records.copy(), self._log.copy()
+        twin._watch = None if self._watch is None else self._watch.copy()
         return twin
 
     @in_turn
@@ -639,6 +707,8 @@ class Optimizer(WithLock):
         safety = self.safety.to_json()
         known = {} if self._known is None else self._known.to_json()
         horizon = self._start.horizon.to_json()  # extensions are events
+        if self.drift is not None:
+            horizon["drift"] = self.drift.to_json()
         return {
             "version": settings_version({**safety, **known, **horizon}),
             "space": self._first_space.to_json(),  # changes are events
@@ -725,6 +795,7 @@ class Optimizer(WithLock):
     def _on_asked(self, event: Asked) -> None:
         proposed, believed, guards = self._proposed
         same = believed.told is self._belief.told and guards.told_as(self._guards)
+        same = same and believed.jumps == self._belief.jumps
         # If it is the last proposal and the results are the same, its beliefs are known already.
         if event != proposed or not same:
             believed, guards = self._with_fits_of(event)
@@ -745,7 +816,8 @@ class Optimizer(WithLock):
         record, outcomes = self._records.fold_told(event)
         blind = record.trial.decision.reason == "design"
         baseline = self._records.baseline
-        self._learn(record.x, outcomes, blind, None if baseline is None else baseline.x)
+        base = None if baseline is None else baseline.x
+        self._learn(record.x, outcomes, blind, base, event.number)
 
     def _on_observed(self, event: Observed) -> None:
         x, outcomes = self._records.fold_observed(event)
@@ -763,15 +835,20 @@ class Optimizer(WithLock):
 
         The fit has seen the wrong result.  The next ask fits the model anew, and stores the fit.
         """
-        self._belief = Belief.empty(self.model, self.space.columns, self.defaults)
+        self._belief = Belief.empty(self.model, self.space.columns, self.defaults, self.drift)
         self._guards = Guards.empty(self.safety, self.space, self.defaults)
+        watch = self._watch
+        if watch is not None:
+            self._watch = watch.anew()
         for index, told, baseline in self._standing(retracted):
             if isinstance(told, Told):
                 record = self._records.trials[index]
                 blind = record.trial.decision.reason == "design"
-                self._learn(record.x, told.outcomes, blind, baseline)
+                self._learn(record.x, told.outcomes, blind, baseline, index)
             else:
                 self._learn(self._records.prior_x[index], told.outcomes)
+        for each in () if watch is None else watch.noted:
+            self._on_jumped(each)
 
     def _on_changed(self, event: Changed) -> None:
         carry = self._records.fold_changed(event)
@@ -816,12 +893,39 @@ class Optimizer(WithLock):
         outcomes: Mapping[str, Outcome],
         blind: bool = False,
         baseline: Array | None = None,
+        number: int | None = None,
     ) -> None:
         self._guards = self._guards.learn(x, outcomes)
         told = outcomes.get(OBJECTIVE)
         if told is None:
             return
-        self._belief = self._belief.learn(self._observation(x, outcomes, blind, baseline))
+        observation = self._observation(x, outcomes, blind, baseline)
+        self._belief = self._belief.learn(observation)
+        if self._watch is not None:
+            surprise = None
+            if number is not None:
+                decision = self._records.trials[number].trial.decision
+                surprise = surprise_of(decision, told, self.defaults.drift)
+            self._watch.look(number, observation, surprise)
+
+    @in_turn
+    def noticing(self) -> Jumped | None:
+        """The event of a sudden change that the results show and that was not noted yet.
+
+        For studies and front ends; users do not need it.
+        """
+        return None if self._watch is None else self._watch.pending
+
+    def _note_jump(self) -> None:
+        jump = self.noticing()
+        if jump is not None:
+            self.apply(jump)
+            warn_of(jump)
+
+    def _on_jumped(self, event: Jumped) -> None:
+        if self._watch is None:
+            raise StorageError("event 'jumped': the optimiser has no `drift`")
+        self._belief = self._belief.jumped(self._watch.note(event))
 
     def _observation(
         self,
@@ -1085,7 +1189,7 @@ class Optimizer(WithLock):
             space=self.space,
             belief=current,
             waiting=tuple(record.x for record in (*waiting.values(), *proposed.values())),
-            horizon=self._records.horizon,
+            horizon=self._records.horizon._replace(keep=current.keep),
             sign=self._sign,
             rng=rng or np.random.default_rng([self.seed, len(self._records.trials)]),
             defaults=self.defaults,
@@ -1145,6 +1249,7 @@ _FOLDS: dict[type, Callable[[Optimizer, Any], None]] = {
     Observed: Optimizer._on_observed,
     Abandoned: lambda optimizer, event: optimizer._records.fold_abandoned(event),
     Extended: lambda optimizer, event: optimizer._records.fold_extended(event),
+    Jumped: Optimizer._on_jumped,
     Baseline: lambda optimizer, event: optimizer._records.fold_based(event),
     Approved: lambda optimizer, event: optimizer._records.fold_approved(event),
     Rejected: lambda optimizer, event: optimizer._records.fold_rejected(event),

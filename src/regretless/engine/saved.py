@@ -17,7 +17,17 @@ from regretless.safety import SETTINGS as SAFETY
 from regretless.space import Space
 
 VERSION = 2
-_AS_THEY_ARE = ("seed", "direction", "design", "n0", "defaults", "optimum", "bound", *SAFETY)
+_AS_THEY_ARE = (
+    "seed",
+    "direction",
+    "design",
+    "n0",
+    "defaults",
+    "optimum",
+    "bound",
+    *SAFETY,
+    "drift",
+)
 
 
 def dump(created: Created, events: Iterable[Event]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
-from math import sqrt
+from math import log, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +36,7 @@ from regretless.policies import (
     Unknown,
     upper_score,
 )
-from regretless.results import Decision, Landscape, PeriodEffect
+from regretless.results import Decision, Landscape, NoiseAt, NoiseRange, PeriodEffect
 from regretless.search import (
     Box,
     Domain,
@@ -53,6 +53,7 @@ from regretless.space import Space, has_structure
 
 STEP_LIMIT = "step limit"  # what a decision calls `max_step`
 FREE_START = "the start may break guardrails"  # what a decision says of a point with `free_start`
+_LOOKS = 256  # points at which the noise is compared
 _DRAWS = 64  # of which a random point takes the first that may be tried
 
 
@@ -144,6 +145,32 @@ class Situation:
         sd = self.user_sd(mu, sigma)
         return self.user(mu), np.hypot(sd, self.level_sd) if self.level_sd else sd
 
+    def noise_sd(self, x: Array) -> Array:
+        """The sd of the noise of one result at the rows of x, in the user's units."""
+        posterior, noise = self.inputs.posterior, self.fitted.noise
+        typical = posterior.noise_sd * self.unit
+        if noise is None:
+            return np.full(len(x), typical)
+        return typical * np.sqrt(noise.ratio(x, posterior.predict(x)[0]))
+
+    @property
+    def noise_range(self) -> NoiseRange | None:
+        """Where results scatter least and most; None as long as they don't differ clearly."""
+        noise, rules = self.fitted.noise, self.defaults.noise
+        if noise is None:
+            return None
+        points = np.vstack([self.visited[0], self.space.drawn(_LOOKS, np.random.default_rng(0))])
+        sds = self.noise_sd(points)
+        low, high = int(np.argmin(sds)), int(np.argmax(sds))
+        if not sds[high] >= rules.clear * sds[low]:
+            return None
+        least, most = (
+            NoiseAt(float(sds[row]), self.space.decode(points[row])) for row in (low, high)
+        )
+        mu = self.posterior.predict(points)[0]
+        by_level = abs(noise.level) * float(np.ptp(mu)) > 0.5 * 2.0 * log(sds[high] / sds[low])
+        return NoiseRange(self.posterior.noise_sd * self.unit, least, most, by_level)
+
     @property
     def level_sd(self) -> float:
         """What is unknown about the level of f itself, in the user's units, if there are controls.
@@ -207,8 +234,15 @@ class Situation:
         """The posterior, in which each pending point counts as observed."""
         posterior = self.posterior
         for x in self.waiting:
-            posterior = posterior.expecting(x)
+            posterior = self._with_pending(posterior, x)
         return posterior
+
+    def _with_pending(self, posterior: Posterior, x: Array) -> Posterior:
+        """The posterior, in which x counts as observed."""
+        if self.fitted.noise is None:
+            return posterior.expecting(x)
+        mu = float(posterior.predict(x[None, :])[0][0])
+        return posterior.expecting(x, self.fitted.weighed(1.0, x, mu))
 
     @cached_property
     def _begin(self) -> Callable[[int], Candidates]:
@@ -264,6 +298,7 @@ class Situation:
             moved=None if self._slice is None else self._slice.moved,
             ceiling=self._ceiling,
             change=self._change,
+            noise=self.fitted.noise,
         )
 
     @property
@@ -418,7 +453,9 @@ class Situation:
             return _Choice(sampled[near], near, held_back=held_back)
         if found.row is None and policy.merge:
             rules, equal = self.defaults.merge, tuple(structured(self._domain))
-            row = same_point(score, begin, found.x, inputs.horizon.steps, rules, equal)
+            row = same_point(
+                score, begin, found.x, inputs.horizon.steps, rules, equal, inputs.noise
+            )
             if row is not None and not self._changes_more(sampled[row], found.x):
                 return _Choice(sampled[row], row, True, held_back)
         return _Choice(found.x, found.row, held_back=held_back)
@@ -503,7 +540,7 @@ class Situation:
             merged=choice.merged,
             held_back=choice.held_back,
             caution=choice.caution,
-            noise_sd=posterior.noise_sd * self.unit,
+            noise_sd=float(self.noise_sd(x[None, :])[0]),
             fit_ok=self.fitted.ok,
             jitter=posterior.jitter,
             **self._numbers(x),

@@ -27,7 +27,7 @@ from regretless.errors import (
 )
 from regretless.horizon import Horizon
 from regretless.integrations._endings import Endings
-from regretless.model import Model
+from regretless.model import Drift, Model
 from regretless.policies import Policy
 from regretless.results import Best, Decision, Trial
 from regretless.safety import Guardrail
@@ -73,6 +73,7 @@ class RegretlessSampler(BaseSampler):
         baseline: the parameters that run today.  They are the first trial of a study, and
             `recommend` says what the best point brings over them.
         horizon: how many trials to look ahead; see `regretless.Optimizer`.
+        drift: None, "auto" or a `regretless.Drift`, if the objective may change with time.
         independent_sampler: a sampler for the first trial, and for parameters that cannot be tuned
             (the log names them).  A parameter that not every trial has is tuned if a choice of
             another one decides about it: if no choice of that one was seen both with and without
@@ -105,12 +106,14 @@ class RegretlessSampler(BaseSampler):
         free_start: bool | None = None,
         baseline: dict[str, Any] | None = None,
         horizon: int | None = None,
+        drift: str | Drift | None = None,
         independent_sampler: BaseSampler | None = None,
     ) -> None:
         self._baseline = dict(baseline or {})
         self._settings: dict[str, Any] = {
             "budget": budget,
             "horizon": horizon,
+            "drift": drift,
             "policy": policy,
             "seed": _fresh_seed() if seed is None else seed,
             "n0": n0,

@@ -16,7 +16,7 @@ from typing import Any
 from regretless.engine import Optimizer
 from regretless.errors import ConfigError, DataError, MissingExtraError, SpaceError
 from regretless.integrations._endings import Endings
-from regretless.model import Model
+from regretless.model import Drift, Model
 from regretless.policies import Policy
 from regretless.results import Best, Trial
 from regretless.safety import Guardrail
@@ -60,6 +60,7 @@ class RegretlessSearch(Searcher):
             `regretless.Optimizer`.
         confidence: the probability with which the loss budget holds.
         horizon: how many trials to look ahead; see `regretless.Optimizer`.
+        drift: None, "auto" or a `regretless.Drift`, if the objective may change with time.
 
     Raises:
         ConfigError: the metric is not a string, or the space has none of Tune's search spaces, a
@@ -97,6 +98,7 @@ class RegretlessSearch(Searcher):
         loss_budget: float | None = None,
         confidence: float | None = None,
         horizon: int | None = None,
+        drift: str | Drift | None = None,
     ) -> None:
         super().__init__(metric=metric, mode=mode)
         if not isinstance(metric, str | None):
@@ -106,7 +108,7 @@ class RegretlessSearch(Searcher):
         self._first = list(points_to_evaluate or ())
         self._settings: dict[str, Any] = {"policy": policy, "seed": seed, "n0": n0, "model": model}
         self._settings |= {"loss_budget": loss_budget, "confidence": confidence}
-        self._settings |= {"free_start": free_start, "horizon": horizon}
+        self._settings |= {"free_start": free_start, "horizon": horizon, "drift": drift}
         self._baseline = baseline
         self._own_space = None if space is None else _TuneSpace(space)
         self._space = self._own_space

@@ -2,11 +2,14 @@
 
 from regretless.model.belief import Belief, Fitted, History
 from regretless.model.data import Data
+from regretless.model.drift import Drift, Fading
 from regretless.model.factor import Factor, NotPositiveDefinite
 from regretless.model.gp import GP
 from regretless.model.hyper import Hyper
+from regretless.model.jumps import JumpTest
 from regretless.model.mixture import Mixture
 from regretless.model.model import Model, checked_model
+from regretless.model.noise import NoiseShape
 from regretless.model.periods import Control, Observation, Periods
 from regretless.model.posterior import Posterior, SamplePath, Shared, moments_at
 from regretless.model.priors import priors_of
@@ -17,12 +20,16 @@ __all__ = [
     "Belief",
     "Control",
     "Data",
+    "Drift",
     "Factor",
+    "Fading",
     "Fitted",
     "History",
     "Hyper",
+    "JumpTest",
     "Mixture",
     "Model",
+    "NoiseShape",
     "NotPositiveDefinite",
     "Observation",
     "Periods",

@@ -20,12 +20,14 @@ from numpy.typing import NDArray
 from regretless._internal.arrays import Array
 from regretless.defaults import Defaults, FitRules
 from regretless.errors import NoResultsError, StorageError
-from regretless.model.data import Data
+from regretless.model.data import Data, Entry
+from regretless.model.drift import Drift, Fading, Timed, fitted_fading
 from regretless.model.ensemble import draw_ensemble, hypers_of
 from regretless.model.fit import all_alike, fit, is_surprising, refit_due, widened
 from regretless.model.hyper import Hyper
 from regretless.model.mixture import Mixture
 from regretless.model.model import Model
+from regretless.model.noise import NoiseShape, Replicates, find_noise, weighed
 from regretless.model.periods import Observation, Periods
 from regretless.model.posterior import Posterior
 from regretless.model.scaling import Scaling
@@ -77,10 +79,18 @@ class Fitted:
     points: int  # number of distinct points among these
     ok: bool = True  # False if the fit failed, so that earlier hyper-parameters were kept
     periods: Periods | None = None  # how results are corrected by their controls, if there are any
+    noise: NoiseShape | None = None  # where results scatter more, if they do
+    fading: Fading | None = None  # how fast results fade, if the system may change
 
     def corrected(self, told: Observation) -> Observation:
         """The result without the effect of its period, as far as a control tells it."""
         return told if self.periods is None else self.periods.corrected(told)
+
+    def weighed(self, weight: float, x: Array, mu: float) -> float:
+        """The weight of a result at x, where the posterior mean is mu."""
+        if self.noise is None:
+            return weight
+        return weight / float(self.noise.ratio(x[None, :], np.array([mu]))[0])
 
     @property
     def hyper(self) -> Hyper:
@@ -111,11 +121,19 @@ class Belief:
     # as much as they are away.
     levels: tuple[float, ...] = ()
     controls: int = 0  # number of observations with a control
+    drift: Drift | None = None  # None: the system stays the same
+    jumps: tuple[int, ...] = ()  # the place of the first observation after each jump
 
     @classmethod
-    def empty(cls, model: Model, columns: tuple[Parameter, ...], defaults: Defaults) -> Belief:
+    def empty(
+        cls,
+        model: Model,
+        columns: tuple[Parameter, ...],
+        defaults: Defaults,
+        drift: Drift | None = None,
+    ) -> Belief:
         """The state before any observation."""
-        return cls(model, columns, defaults, Data.empty(len(columns)))
+        return cls(model, columns, defaults, Data.empty(len(columns)), drift=drift)
 
     def learn(self, told: Observation) -> Belief:
         """The state with one more observation; `current` adds it to the posterior."""
@@ -140,7 +158,8 @@ class Belief:
             columns: the parameters of the new space.
             carry: turns points of the old space into points of the new one.
         """
-        belief = replace(Belief.empty(self.model, columns, self.defaults), levels=self.levels)
+        belief = Belief.empty(self.model, columns, self.defaults, self.drift)
+        belief = replace(belief, levels=self.levels, jumps=self.jumps)
         told = list(self.told)
         if not told:
             return belief
@@ -191,13 +210,62 @@ class Belief:
         if self.fitted is None:
             return self._first_fit
         ready = self
+        if self._moves(self.fitted.fading):
+            return self if self.included == len(self.told) else self._as_of_now()
         if self.posterior is None:
             at = self.fitted.at
-            data = self._scaled(self.fitted.scaling, at, self.fitted.periods)
-            each = (self.model.posterior(data, hyper) for hyper in self.fitted.hypers)
-            posterior = Mixture.of(each)
+            posterior = self._posterior(self._fitted_data(at), self.fitted.hypers)
             ready = replace(self, posterior=posterior, included=at)
         return ready if ready.included == len(self.told) else ready._caught_up()
+
+    @property
+    def keep(self) -> float:
+        """The share of a gain that one more evaluation leaves, because the system changes."""
+        fading = None if self.fitted is None else self.fitted.fading
+        return 1.0 if fading is None else fading.rho
+
+    def _moves(self, fading: Fading | None) -> bool:
+        """Whether results fade, so that the posterior is built anew for each time."""
+        return bool(self.jumps) or (fading is not None and not fading.is_still)
+
+    def jumped(self, place: int) -> Belief:
+        """The state if the system has changed before the observation at this place."""
+        jumps = tuple(sorted({*self.jumps, place}))
+        return replace(self, jumps=jumps, posterior=None, included=0)
+
+    def _as_of_now(self) -> Belief:
+        """The state with the posterior of f now.  It is not updated: all results are older now."""
+        assert self.fitted is not None
+        data = self._scaled(self.fitted.scaling, len(self.told), self.fitted.periods)
+        each = (self.model.posterior(data, hyper) for hyper in self.fitted.hypers)
+        return replace(self, posterior=Mixture.of(each), included=len(self.told))
+
+    def _timed(self, scaling: Scaling, count: int, periods: Periods | None) -> Timed:
+        """The last observations in the units of the model, with their times."""
+        start = max(0, count - self.defaults.drift.results)
+        seen = list(islice(self.told.since(start), count - start))
+        times = np.arange(start, count, dtype=float)
+        if periods is not None:
+            anchors = list(periods.anchors())
+            seen = [*map(periods.corrected, seen), *anchors]
+            times = np.append(times, np.full(len(anchors), float(count - 1)))
+        bent = ((scaling.bend([told.y for told in seen]) - scaling.shift) / scaling.scale).tolist()
+        size = scaling.scale**2
+        entries = [
+            (t.x, y, t.weight, None if t.variance is None else t.variance / size)
+            for t, y in zip(seen, bent, strict=True)
+        ]
+        return Timed(entries, times, float(count), self.jumps)
+
+    def _faded(
+        self, scaling: Scaling, count: int, periods: Periods | None, fading: Fading | None
+    ) -> Data:
+        """The first `count` observations, as data of f at the time after them."""
+        rules, jumps = self.defaults.drift, self.jumps
+        keeps = () if fading is None else fading.keeps
+        keeps = (*keeps, *(rules.first_keep for _ in jumps))[: len(jumps)]
+        now = (fading or Fading())._replace(keeps=keeps)
+        return self._timed(scaling, count, periods).data(len(self.columns), now, rules)
 
     def doubting(self, sd: float) -> Posterior:
         """The posterior if the sd of the signal, in the user's units, is at least `sd`.
@@ -211,7 +279,7 @@ class Belief:
         if all(hyper.omega2 >= least for hyper in each):
             return self.posterior
         wide = [max(hyper.omega2, least) for hyper in each]
-        data = self._scaled(self.fitted.scaling, len(self.told))
+        data = self._fitted_data(len(self.told), periods=False)
         parts = tuple(
             self.model.posterior(
                 data, replace(hyper, omega2=omega2, lam2=hyper.lam2 * hyper.omega2 / omega2)
@@ -231,6 +299,8 @@ class Belief:
         has_more = self.posterior is not None and self.included >= earlier.included
         if earlier.posterior is None or earlier.fitted is not self.fitted or has_more:
             return self
+        if earlier.jumps != self.jumps:
+            return self
         return replace(
             self,
             posterior=earlier.posterior,
@@ -249,6 +319,7 @@ class Belief:
             if variance is not None:
                 variance /= fitted.scaling.scale**2
             mu, sigma = posterior.predict(x[None, :])
+            weight = fitted.weighed(weight, x, float(mu[0]))
             noise = posterior.noise_sd**2 / weight if variance is None else variance
             expected = posterior.omega2 * float(sigma[0]) ** 2 + noise
             gap = y - float(mu[0])
@@ -275,6 +346,9 @@ class Belief:
         Disasters are scaled one by one, before replicates are averaged, as those after a fit are.
         Their standard errors are not scaled by the logarithm.
         """
+        fading = None if self.fitted is None else self.fitted.fading
+        if self._moves(fading):
+            return self._faded(scaling, count, periods, fading)
         seen = self._seen(periods, count)
         plain = periods is None and count == len(self.told)
         if plain and not any(told.y < scaling.knee for told in seen):
@@ -284,11 +358,44 @@ class Belief:
         data = Data.fold(len(self.columns), observations)
         return data.standardised(scaling.shift, scaling.scale)
 
+    def _posterior(self, data: Data, hypers: tuple[Hyper, ...]) -> Posterior:
+        return Mixture.of(self.model.posterior(data, hyper) for hyper in hypers)
+
+    def _fitted_data(self, count: int, periods: bool = True) -> Data:
+        """The first `count` observations as the fit sees them, in the units of the model."""
+        assert self.fitted is not None
+        fitted = self.fitted
+        data = self._scaled(fitted.scaling, count, fitted.periods if periods else None)
+        if fitted.noise is None:
+            return data
+        seen = self._in_model_units(fitted.scaling, count, fitted.periods if periods else None)
+        mu = self._levels(data, fitted.hypers, fitted.noise.level)
+        return weighed(data, seen, fitted.noise, mu)
+
+    def _in_model_units(self, scaling: Scaling, count: int, periods: Periods | None) -> list[Entry]:
+        """The first `count` observations, one by one, in the units of the model."""
+        seen = self._seen(periods, count)
+        y = scaling.to_model([told.y for told in seen]).tolist()
+        square = scaling.scale**2
+        return [
+            (t.x, value, t.weight, None if t.variance is None else t.variance / square)
+            for t, value in zip(seen, y, strict=True)
+        ]
+
+    def _levels(self, data: Data, hypers: tuple[Hyper, ...], slope: float = 1.0) -> Array:
+        """The posterior mean at the rows of the data if the noise is the same everywhere.
+
+        It is not needed, and 0, if the slope by which it counts is 0.
+        """
+        return self._posterior(data, hypers).at_data[0] if slope else np.zeros(len(data))
+
     def _scaling(self, periods: Periods | None) -> Scaling:
         """The scaling that gives the observations unit spread, without a shift for a zero mean."""
         if self.model.method == "fixed":
             return Scaling()
         told, data = self._seen(periods, len(self.told)), self.data
+        if self.drift is not None and len(told) > self.defaults.drift.window:
+            return self._scaling_of_now(told)
         if periods is not None:
             data = self._corrected_data(periods, len(self.told))
         y, centred = np.array([each.y for each in told]), self.model.mean != "zero"
@@ -301,6 +408,11 @@ class Belief:
             start = y[: rules.first_results]
         return Scaling.with_knee(y, start, best, centred=centred, rules=rules)
 
+    def _scaling_of_now(self, told: list[Observation]) -> Scaling:
+        """The scaling of the last observations, in a system that may change."""
+        y = np.array([each.y for each in told[-self.defaults.drift.window :]])
+        return Scaling.of(y, centred=self.model.mean != "zero")
+
     # -- the fit -----------------------------------------------------------------------------------
 
     def refit_if_due(self) -> Belief:
@@ -310,6 +422,11 @@ class Belief:
         ready = self.current()
         counts = (self.fitted.at, len(self.told)), (self.fitted.points, len(self.data))
         due = refit_due(*counts, ready.surprise, self.model.growth, self.defaults.fit)
+        if self.drift is not None and not due:
+            fading, new = self.fitted.fading, len(self.told) - self.fitted.at
+            unseen = fading is None or len(fading.keeps) < len(self.jumps)
+            due = unseen or new >= self.defaults.drift.refit_every
+            due = due or (bool(self.jumps) and len(self.told) - self.jumps[-1] < 20 and new > 0)
         if not due or (self.model.method == "fixed" and not self.controls):
             return ready
         return ready._refitted()
@@ -327,13 +444,64 @@ class Belief:
     def _refitted(self) -> Belief:
         periods = self._periods() if self.controls else None
         scaling = self._scaling(periods).reaching(self.levels)
-        data = self._scaled(scaling, len(self.told), periods)
+        fading = None if self.drift is None else self._fitted_fading(self.drift, scaling, periods)
+        if self._moves(fading):
+            data = self._faded(scaling, len(self.told), periods, fading)
+        else:
+            still = replace(self, fitted=None)  # whatever the last fit said about drift
+            data = still._scaled(scaling, len(self.told), periods)
         ensemble = self.model.method == "ensemble"
         noise = self._known_noise(data, scaling.scale, periods)
-        found = self._drawn(data, scaling.scale, noise) if ensemble else self._fit(data, noise)
+        auto = self.model.noise == "auto" and self.model.method != "fixed"
+        seen = self._in_model_units(scaling, len(self.told), periods) if auto else []
+        shaped = self._as_before(data, seen)
+        found = self._drawn(shaped, scaling.scale, noise) if ensemble else self._fit(shaped, noise)
+        if auto and len(self.told) >= self.defaults.noise.least_results and found["ok"]:
+            found = self._with_noise(found, data, seen, noise is not None)
         counts = {"at": len(self.told), "points": len(self.data)}
         effects = {} if periods is None else {"periods": periods.to_json()}
+        if fading is not None:
+            effects["drift"] = fading.to_json()
         return self.with_fit(found | scaling.to_json() | counts | effects)
+
+    def _as_before(self, data: Data, seen: list[Entry]) -> Data:
+        """The data with the weights that the noise of the last fit gives them."""
+        if self.fitted is None or self.fitted.noise is None:
+            return data
+        noise = self.fitted.noise
+        return weighed(data, seen, noise, self._levels(data, self.fitted.hypers, noise.level))
+
+    def _with_noise(
+        self, found: dict[str, Any], data: Data, seen: list[Entry], known: bool
+    ) -> dict[str, Any]:
+        """The fit, with how the noise differs from place to place."""
+        hypers = self._hypers(found)
+        mu = self._levels(data, hypers)
+        replicates = Replicates.of(data, seen)
+        new = find_noise(data, replicates, _middle(hypers), mu, self.columns, self.defaults.noise)
+        found = found | {"noise": new.shape.to_json() | {"probability": new.probability}}
+        if known:  # the typical noise is told
+            return found
+        if "ensemble" in found:
+            drawn = [
+                [*rest, log_noise + new.log_typical, log_signal]
+                for *rest, log_noise, log_signal in found["ensemble"]
+            ]
+            return found | {"ensemble": drawn}
+        return found | {"lam2": found["lam2"] * math.exp(new.log_typical)}
+
+    def _fitted_fading(self, drift: Drift, scaling: Scaling, periods: Periods | None) -> Fading:
+        """How fast results fade, with the other hyper-parameters of the last fit."""
+        rules, count, dim = self.defaults.drift, len(self.told), len(self.columns)
+        timed = self._timed(scaling, count, periods)
+        before = Fading() if drift.half_life is None else Fading(drift.half_life)
+        if self.fitted is not None and self.fitted.fading is not None:
+            before, hyper = self.fitted.fading, self.fitted.hyper
+        else:
+            hyper = self._first_hyper
+        if count < rules.least_results:
+            return before
+        return fitted_fading(timed, dim, hyper, drift, before, rules)
 
     def _periods(self) -> Periods | None:
         """How results are corrected by their controls, with the noise of the last fit."""
@@ -430,7 +598,9 @@ class Belief:
                 f"event 'asked': invalid fit for {len(self.told)} results: {source!r:.200}"
             )
         periods = Periods.from_json(source["periods"]) if "periods" in source else None
-        fitted = Fitted(hypers, scaling, at, points, bool(source["ok"]), periods)
+        noise = NoiseShape.from_json(source["noise"], self.columns) if "noise" in source else None
+        fading = Fading.from_json(source["drift"]) if "drift" in source else None
+        fitted = Fitted(hypers, scaling, at, points, bool(source["ok"]), periods, noise, fading)
         return replace(self, fitted=fitted, source=source, posterior=None, included=0, surprise=0.0)
 
     def _hypers(self, source: dict[str, Any]) -> tuple[Hyper, ...]:
@@ -470,3 +640,15 @@ def _for_whole_space(
     ensemble = rules.ensemble._replace(log_signal=(center + more, spread))
     noise, factor = model.noise_prior
     return replace(model, noise_prior=(noise - more, factor)), rules._replace(ensemble=ensemble)
+
+
+def _middle(hypers: tuple[Hyper, ...]) -> Hyper:
+    """The middle of all hyper-parameters."""
+    first = hypers[0]
+    if len(hypers) == 1:
+        return first
+    theta = np.median([hyper.kernel.theta for hyper in hypers], axis=0)
+    lam2, omega2 = np.median([(hyper.lam2, hyper.omega2) for hyper in hypers], axis=0)
+    return replace(
+        first, kernel=first.kernel.with_theta(theta), lam2=float(lam2), omega2=float(omega2)
+    )

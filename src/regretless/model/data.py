@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import log, pi
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,9 @@ class Data:
     count: Array  # (m,) number of observations
     scatter: float = 0.0  # sum of w_j (y_j - ybar)^2 over all rows with unknown variances
     constant: float = 0.0  # the part of the log-likelihood that does not depend on parameters
+    # Noise that rows share, in a system that changes; see model/drift.py.
+    swell: Array | None = None  # (m, m) by what the kernel's matrix is multiplied
+    common: Array | None = None  # (m, m) what is added to it, in units of omega^2
 
     @classmethod
     def empty(cls, dim: int) -> Data:
@@ -80,6 +84,25 @@ class Data:
     def __len__(self) -> int:
         return len(self.y)
 
+    def covariance(self, gram: Array) -> Array:
+        """The covariance of the rows without their own noise, for the kernel's matrix `gram`."""
+        if self.swell is None or self.common is None:
+            return gram
+        return gram * self.swell + self.common
+
+    def through(self, weights: Array) -> Array:
+        """The slope of a function in `gram`, for its slope in `covariance`."""
+        return weights if self.swell is None else weights * self.swell
+
+    def _with_row_of_now(self) -> dict[str, Any]:
+        """`swell` and `common` with one more row, for a result that is not old."""
+        if self.swell is None or self.common is None:
+            return {}
+        return {
+            "swell": np.pad(self.swell, (0, 1), constant_values=1.0),
+            "common": np.pad(self.common, (0, 1)),
+        }
+
     @property
     def observations(self) -> int:
         """The number of observations."""
@@ -126,7 +149,7 @@ class Data:
         """The data with one more observation, and the row that it belongs to."""
         known = variance is not None
         w = weight if variance is None else _precision(variance)
-        row = self.find(x, known)
+        row = self.find(x, known) if self.swell is None else None
         if row is None:
             return replace(
                 self,
@@ -135,6 +158,7 @@ class Data:
                 weight=np.append(self.weight, w),
                 known=np.append(self.known, known),
                 count=np.append(self.count, 1),
+                **self._with_row_of_now(),
             ), len(self)
         mean, sums, count = self.y.copy(), self.weight.copy(), self.count.copy()
         before = float(mean[row]), float(sums[row])

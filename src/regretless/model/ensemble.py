@@ -207,7 +207,8 @@ class _Target:
         """log p(y | u), -inf where it can't be computed."""
         hyper = _hyper(self.start, self.vector(u))
         try:
-            factor = Factor.of(hyper.kernel.gram(self.data.x), hyper.noise(self.data))
+            gram = self.data.covariance(hyper.kernel.gram(self.data.x))
+            factor = Factor.of(gram, hyper.noise(self.data))
         except NotPositiveDefinite:
             return -np.inf
         quad = float(self.data.y @ factor.solve(self.data.y))

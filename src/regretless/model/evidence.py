@@ -39,7 +39,7 @@ def evidence(
             Use False if some variances are known: the best omega^2 has no closed form then.
     """
     gram, pullback = hyper.kernel.gram_vjp(data.x)
-    factor = Factor.of(gram, hyper.noise(data))
+    factor = Factor.of(data.covariance(gram), hyper.noise(data))
     hyper, alpha, total, value = _scaled(data, hyper, factor, omega_prior, profile)
     omega2 = hyper.omega2
     weights = factor.inverse()
@@ -55,7 +55,7 @@ def evidence(
     return Evidence(
         value=value,
         omega2=omega2,
-        d_theta=pullback(weights),
+        d_theta=pullback(data.through(weights)),
         d_log_lam2=float(through_noise[~data.known].sum() + within),
         d_log_omega2=d_log_omega2,
     )
@@ -65,7 +65,18 @@ def evidence_value(
     data: Data, hyper: Hyper, omega_prior: tuple[float, float] = (0.0, 0.0), profile: bool = True
 ) -> float:
     """The value of `evidence` without its gradient, at less than half of the cost."""
-    factor = Factor.of(hyper.kernel.gram(data.x), hyper.noise(data))
+    factor = Factor.of(data.covariance(hyper.kernel.gram(data.x)), hyper.noise(data))
+    return scaled_evidence(data, hyper, factor, omega_prior, profile)
+
+
+def scaled_evidence(
+    data: Data,
+    hyper: Hyper,
+    factor: Factor,
+    omega_prior: tuple[float, float] = (0.0, 0.0),
+    profile: bool = True,
+) -> float:
+    """The value of `evidence` for the factor of the covariance of the rows."""
     return _scaled(data, hyper, factor, omega_prior, profile)[3]
 
 

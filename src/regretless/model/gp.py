@@ -44,7 +44,8 @@ class GP:
     @classmethod
     def of(cls, data: Data, hyper: Hyper) -> GP:
         """The posterior given data, with these hyper-parameters."""
-        factor = Factor.of(hyper.kernel.gram(data.x), hyper.noise(data), inverted=True)
+        gram = data.covariance(hyper.kernel.gram(data.x))
+        factor = Factor.of(gram, hyper.noise(data), inverted=True)
         return cls(data, hyper, factor)
 
     @property
@@ -91,10 +92,10 @@ class GP:
             factor = self.factor.shift_diagonal(row, delta)
         return GP.of(data, self.hyper) if factor.worn else GP(data, self.hyper, factor)
 
-    def expecting(self, x: Array) -> GP:
+    def expecting(self, x: Array, weight: float = 1.0) -> GP:
         """The posterior as if x had been observed, with a result that equals its mean."""
         mu, _ = self.predict(x[None, :])
-        return self.add(x, float(mu[0]))
+        return self.add(x, float(mu[0]), weight)
 
     # -- posterior ---------------------------------------------------------------------------------
 
@@ -141,6 +142,8 @@ class GP:
 
         K = C - D, so mu = y - D alpha and K - K C^-1 K = D - D C^-1 D.  This needs no kernel.
         """
+        if self.data.swell is not None:
+            return self.predict(self.data.x)
         noise = self.hyper.noise(self.data) + self.factor.jitter
         loud = noise > _CANCELLATION_NOISE
         quiet = np.where(loud, 0.0, noise)
@@ -174,7 +177,7 @@ class GP:
         basis = self.hyper.kernel.features(rng, features)
         coefficients = rng.standard_normal(features) / sqrt(features)
         noise = self.hyper.noise(self.data)
-        error = np.sqrt(noise) * rng.standard_normal(len(self.data))
+        error = self._errors(noise, rng)
         prior = _in_blocks(lambda x: basis(x)[0] @ coefficients, self.data.x, features)
         wide = self.omega * scale
         correction = self.alpha - wide * self.factor.solve(prior + error)
@@ -182,9 +185,21 @@ class GP:
         at_data = self.data.y - wide * error - (noise + self.factor.jitter) * correction
         path = GPPath(self, basis, wide * coefficients, correction, at_data)
         loud = noise > _CANCELLATION_NOISE
+        if self.data.swell is not None:
+            loud[:] = True
         if loud.any():
             at_data[loud] = path(self.data.x[loud])
         return path
+
+    def _errors(self, noise: Array, rng: Generator) -> Array:
+        """A draw of the noise of the rows, in units of omega."""
+        drawn = rng.standard_normal(len(self.data))
+        if self.data.swell is None:
+            return np.asarray(np.sqrt(noise) * drawn)
+        gram = self.hyper.kernel.gram(self.data.x)
+        values, axes = np.linalg.eigh(self.data.covariance(gram) - gram)
+        shared = axes @ (np.sqrt(np.maximum(values, 0.0)) * drawn)
+        return np.asarray(shared + np.sqrt(noise) * rng.standard_normal(len(self.data)))
 
     # -- diagnostics -------------------------------------------------------------------------------
 
@@ -289,6 +304,8 @@ class SharedCovariance:
     @cached_property
     def at_data(self) -> Array:
         """The values at the rows of the data.  K = C - D, so k - K C^-1 k = D C^-1 k."""
+        if self.gp.data.swell is not None:
+            return self(self.gp.data.x)
         return (self.gp.hyper.noise(self.gp.data) + self.gp.factor.jitter) * self._solved
 
     @cached_property

@@ -112,9 +112,12 @@ class Mixture:
             return Mixture(parts, self.log_weights)
         return Mixture(parts, log_weights - log_weights.max())
 
-    def expecting(self, x: Array) -> Mixture:
+    def expecting(self, x: Array, weight: float = 1.0) -> Mixture:
         """The mixture as if x had been observed; its result confirms each part's own mean."""
-        return Mixture(tuple(part.expecting(x) for part in self.parts), self.log_weights)
+        parts = tuple(
+            part.expecting(x) if weight == 1.0 else part.expecting(x, weight) for part in self.parts
+        )
+        return Mixture(parts, self.log_weights)
 
     # -- predicting --------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from regretless._internal.validate import (
     plain,
     with_plain_numbers,
 )
-from regretless.defaults import NEWEST, FitRules, Method, ModelRules, Prior
+from regretless.defaults import NEWEST, FitRules, Method, ModelRules, Noise, Prior
 from regretless.errors import ConfigError
 from regretless.kernels import (
     NAMED,
@@ -63,6 +63,8 @@ class Model:
             as they are.
         noise_sd: the sd of the noise of one evaluation, in the user's units, if it is known.  It
             counts for each result that is told without a standard error.  None to estimate it.
+        noise: "constant" if the noise has the same size everywhere, or "auto" to find out from
+            the results where they scatter more, by their level and by their place.
 
     Raises:
         ConfigError: a setting is unknown or out of range.
@@ -84,6 +86,7 @@ class Model:
     omega2: float = NEWEST.model.omega2
     tail: Literal["log", "linear"] = "log"
     noise_sd: float | None = None
+    noise: Noise = "constant"
 
     def __post_init__(self) -> None:
         with_plain_numbers(self)
@@ -96,6 +99,8 @@ class Model:
             raise ConfigError(f"method: need one of {names}, got {shown(self.method)}")
         if not is_one_of(self.tail, ("log", "linear")):
             raise ConfigError(f"tail: need 'log' or 'linear', got {shown(self.tail)}")
+        if not is_one_of(self.noise, get_args(Noise)):
+            raise ConfigError(f"noise: need 'constant' or 'auto', got {shown(self.noise)}")
         check_amount("growth", self.growth)
         check_amount("lam2", self.lam2, positive=True)
         check_amount("omega2", self.omega2, positive=True)
@@ -176,7 +181,10 @@ class Model:
             ConfigError: the class of the kernel has no name for JSON, see `Kernel`.
         """
         kernel = self.kernel if isinstance(self.kernel, str) else self.kernel.to_json()
-        return asdict(self) | {"kernel": kernel}
+        settings = asdict(self) | {"kernel": kernel}
+        if self.noise == "constant":  # as studies were stored before this setting existed
+            del settings["noise"]
+        return settings
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Model:

@@ -155,10 +155,15 @@ class Posterior(Protocol):
     def width(self) -> int:
         """The number of terms in the sum that gives a mean: how much work a prediction is."""
 
-    def expecting(self, x: Array) -> Posterior:
+    def expecting(self, x: Array, weight: float = 1.0) -> Posterior:
         """The posterior as if x had been observed, with a result that changes no mean.
 
         A pending trial counts like this.
+
+        Args:
+            x: the point, of shape (d,).
+            weight: how many evaluations the result counts as.  It is only given if the noise is
+                not the same everywhere.
         """
 
     def add(

@@ -28,7 +28,7 @@ from regretless.defaults import Defaults
 from regretless.errors import ConfigError
 from regretless.horizon import Horizon
 from regretless.improvement import gate_below
-from regretless.model import Posterior
+from regretless.model import NoiseShape, Posterior
 from regretless.policies.scores import (
     CappedGate,
     ChangeGate,
@@ -72,6 +72,7 @@ class PolicyInput:
         refuge: the point to try if no visited point may be tried, such as the baseline.
         ceiling: a value that f can't exceed; None if none is known.
         change: the setting that runs, and what a change of it costs; None if it costs nothing.
+        noise: where results scatter more; None if the noise is the same everywhere.
 
     Example:
         >>> import numpy as np
@@ -116,6 +117,7 @@ class PolicyInput:
     moved: Callable[[Array], Array] | None = None
     ceiling: Ceiling | None = None
     change: Change | None = None
+    noise: NoiseShape | None = None
 
     @property
     def dim(self) -> int:

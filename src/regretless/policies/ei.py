@@ -177,18 +177,23 @@ class AEI(EI):
             raise ConfigError(f"factor: need 'printed' or 'huang', got {shown(self.factor)}")
 
     def score(self, inputs: PolicyInput) -> Score:
-        improvement, noise = self.improvement(inputs), inputs.posterior.noise_sd
+        improvement, typical = self.improvement(inputs), inputs.posterior.noise_sd
 
-        def utility(mu: Array, s: Array) -> tuple[Array, Array, Array]:
+        def utility(mu: Array, s: Array, *more: Array) -> tuple[Array, ...]:
             value, d_mu, d_s = improvement(mu, s)
+            noise = typical * np.exp(0.5 * more[0]) if more else typical
             total = np.hypot(s, noise)
+            # The factor depends on s/noise only, so its slope in h is -s/2 times that in s.
             if self.factor == "printed":
-                return value + np.log(s / total), d_mu, d_s + 1.0 / s - s / total**2
+                rise = 1.0 / s - s / total**2
+                return value + np.log(s / total), d_mu, d_s + rise, -0.5 * s * rise
             # 1 - noise/total = s^2 / (total (total + noise)): no cancellation where s is small
             kept = s * s / (total * (total + noise))
-            return value + np.log(kept), d_mu, d_s + noise * s / (total**3 * kept)
+            rise = noise * s / (total**3 * kept)
+            return value + np.log(kept), d_mu, d_s + rise, -0.5 * s * rise
 
-        return PosteriorScore(inputs.posterior, inputs.posterior.omega, utility)
+        posterior = inputs.posterior
+        return PosteriorScore(posterior, posterior.omega, utility, noise=inputs.noise)
 
 
 @dataclass(frozen=True)

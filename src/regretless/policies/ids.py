@@ -91,7 +91,8 @@ class IDS(Policy):
             top = min(top, inputs.ceiling.value)
             if inputs.ceiling.exact:
                 below = inputs.defaults.known.caution * b
-        noise2 = max(posterior.noise_sd**2, rules.resolution * posterior.omega**2)
+        floor = rules.resolution * posterior.omega**2
+        noise2 = max(posterior.noise_sd**2, floor)
         least = 1e-9 * posterior.omega  # a lower bound of the regret, for its logarithm
         learnt: Callable[..., tuple[Array, ...]] = partial(_log_learnt, noise2=noise2)
         shared = None
@@ -100,6 +101,8 @@ class IDS(Policy):
             shared = posterior.shared(hoped_for)
             variance = shared.variance * posterior.omega2
             learnt = partial(_log_learnt_of, variance=variance, noise2=noise2)
+        if inputs.noise is not None:
+            learnt = _by_place(learnt, posterior.noise_sd**2, floor)
 
         def utility(mu: Array, s: Array, *covariance: Array) -> tuple[Array, ...]:
             value, d_s, *d_covariance = learnt(s, *covariance)
@@ -109,7 +112,9 @@ class IDS(Policy):
 
         place = _insideness(inputs) if rules.inside > 0.0 else None
         gates = self.gates(inputs)
-        return PosteriorScore(posterior, posterior.omega, utility, shared, place, constraints=gates)
+        return PosteriorScore(
+            posterior, posterior.omega, utility, shared, place, inputs.noise, constraints=gates
+        )
 
 
 def _insideness(inputs: PolicyInput) -> Callable[[Array], tuple[Array, Array]]:
@@ -140,14 +145,14 @@ def _insideness(inputs: PolicyInput) -> Callable[[Array], tuple[Array, Array]]:
     return place
 
 
-def _log_learnt(s: Array, noise2: float) -> tuple[Array, Array]:
+def _log_learnt(s: Array, noise2: Array | float) -> tuple[Array, Array]:
     """log I and its slope in s, for the information I = log(1 + s^2/r^2) of an observation."""
     learnt = np.log1p(s * s / noise2)
     return np.log(learnt), 2.0 * s / ((noise2 + s * s) * learnt)
 
 
 def _log_learnt_of(
-    s: Array, covariance: Array, variance: float, noise2: float
+    s: Array, covariance: Array, variance: float, noise2: Array | float
 ) -> tuple[Array, Array, Array]:
     """log I and its slopes in s and covariance, for the information I on f at another point.
 
@@ -155,8 +160,31 @@ def _log_learnt_of(
     point.  `covariance` is the covariance of f(x) and f at the other point, and `variance` is the
     variance of f at the other point.  If both points are the same, I = log(1 + s^2/r^2).
     """
-    both = max(variance, _NO_VARIANCE * noise2) * (noise2 + s * s)
+    both = np.maximum(variance, _NO_VARIANCE * noise2) * (noise2 + s * s)
     rho2 = np.minimum(covariance * covariance / both, 1.0 - _NO_VARIANCE)
     learnt = _NO_VARIANCE**2 - np.log1p(-rho2)
     rate = 2.0 / ((1.0 - rho2) * learnt)
     return np.log(learnt), -rate * rho2 * s / (noise2 + s * s), rate * covariance / both
+
+
+def _by_place(
+    learnt: Callable[..., tuple[Array, ...]], typical: float, floor: float
+) -> Callable[..., tuple[Array, ...]]:
+    """log I with noise that differs from place to place, and its slopes.
+
+    The last argument is h, the logarithm of the noise variance relative to the typical one, and the
+    last slope is that in h.  I = log(1 + s^2/r^2) depends on s/r only, so its slope in log r^2 is
+    -s/2 times that in s.  On f at another point, it depends on c^2 / (r^2 + s^2) for the covariance
+    c, so that its slope in log r^2 is r^2/(2 s) times that in s.
+    """
+
+    def function(s: Array, *more: Array) -> tuple[Array, ...]:
+        *covariance, h = more
+        wide = typical * np.exp(h)
+        noise2 = np.maximum(wide, floor)
+        value, *slopes = learnt(s, *covariance, noise2=noise2)
+        own = np.where(wide > floor, 1.0, 0.0)
+        rate = noise2 / (2.0 * s) if covariance else -s / 2.0
+        return value, *slopes, own * slopes[0] * rate
+
+    return function

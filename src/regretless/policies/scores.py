@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless.improvement import gate_below, log_h_and_slope
-from regretless.model import Posterior, SamplePath, Shared
+from regretless.model import NoiseShape, Posterior, SamplePath, Shared
 
 STEEP = 100.0  # penalty of an infeasible point, for each unit of slack that it lacks
 FEASIBLE = -1e-9  # a point is feasible from this slack on: rounding may make 0 negative
@@ -399,6 +399,9 @@ class PosteriorScore(Score):
         shared: the covariance with f at one point, see `Posterior.shared`.
         place: a function of x that is added to the utility; it returns the values at the rows of x
             and their gradients.  None for no such term.
+        noise: where results scatter more.  The last argument of `utility` is then h, the logarithm
+            of the variance of the noise at x relative to a typical point, and the last slope that
+            it returns is that in h.  None if the noise is the same everywhere.
         constraints: limits on where the search may go.
 
     Example:
@@ -420,6 +423,7 @@ class PosteriorScore(Score):
     utility: Callable[..., tuple[Array, ...]]
     shared: Shared | None = None
     place: Callable[[Array], tuple[Array, Array]] | None = None
+    noise: NoiseShape | None = None
 
     @property
     def width(self) -> int:
@@ -447,26 +451,33 @@ class PosteriorScore(Score):
 
     def _weigh(self, at: Predicted, *beside: Array) -> tuple[Array, Array]:
         slack = self._slack(at)
-        covariance = [self.omega**2 * each for each in beside]
-        value = self.utility(at.mu, self.omega * at.sigma, *covariance)[0]
+        more = [self.omega**2 * each for each in beside]
+        if self.noise is not None:
+            more.append(self.noise.log_ratio(at.x, at.mu))
+        value = self.utility(at.mu, self.omega * at.sigma, *more)[0]
         return value if self.place is None else value + self.place(at.x)[0], slack
 
     def ascend(self, x: Array, barrier: float) -> tuple[Array, Array]:
         mu, sigma, gradient = self.posterior.predict_vjp(x)
         s = self.omega * sigma
-        if self.shared is None:
-            value, d_mu, d_s = self.utility(mu, s)
-        else:
+        more: list[Array] = []
+        if self.shared is not None:
             beside, pull = self.shared.with_gradient(x)
-            value, d_mu, d_s, d_covariance = self.utility(mu, s, self.omega**2 * beside)
+            more.append(self.omega**2 * beside)
+        if self.noise is not None:
+            more.append(self.noise.log_ratio(x, mu))
+        value, d_mu, d_s, *slopes = self.utility(mu, s, *more)
         d_x: list[Array] = []
+        if self.noise is not None:
+            rise, along = self.noise.slopes(x, mu)
+            d_mu, d_x = d_mu + slopes[-1] * rise, [slopes[-1][:, None] * along]
         for constraint in self.constraints:
             lean = _lean(value, constraint, Predicted(x, mu, sigma), barrier)
             value, d_mu, d_s = lean.value, d_mu + lean.d_mu, d_s + lean.d_s
             d_x += [] if lean.d_x is None else [lean.d_x]
         slope = gradient(d_mu, self.omega * d_s)
         if self.shared is not None:
-            slope = slope + pull(self.omega**2 * d_covariance)
+            slope = slope + pull(self.omega**2 * slopes[0])
         if self.place is not None:
             term, along = self.place(x)
             value, slope = value + term, slope + along

@@ -9,6 +9,7 @@ import numpy as np
 
 from regretless._internal.arrays import Array
 from regretless.defaults import MergeRules
+from regretless.model import NoiseShape
 from regretless.policies import FEASIBLE, Candidates, Score
 
 
@@ -19,6 +20,7 @@ def same_point(
     steps: float,
     rules: MergeRules,
     equal: Sequence[int] = (),
+    noise: NoiseShape | None = None,
 ) -> int | None:
     """The best visited point that the posterior can't tell from x.
 
@@ -38,6 +40,7 @@ def same_point(
         steps: the number of evaluations that a gain pays for.
         rules: the constants.
         equal: columns in which close points are equal, because their coordinates are only names.
+        noise: where results scatter more; None if the noise is the same everywhere.
 
     Returns:
         The row of the feasible visited point with the best score; None if there is none.
@@ -56,5 +59,8 @@ def same_point(
     variance = np.maximum(sigma[close] ** 2 + sigma_here**2 - 2.0 * shared, 0.0)
     apart = np.sqrt((mean[close] - mean_here) ** 2 + posterior.omega2 * variance)
     value, slack = score.at_rows(begin.rows)
-    same = (apart <= posterior.noise_sd / sqrt(steps)) & (slack[near] >= FEASIBLE)
+    noise_sd = posterior.noise_sd
+    if noise is not None:
+        noise_sd *= float(np.sqrt(noise.ratio(here, mean_here))[0])
+    same = (apart <= noise_sd / sqrt(steps)) & (slack[near] >= FEASIBLE)
     return int(close[np.argmax(np.where(same, value[near], -np.inf))]) if same.any() else None

@@ -260,6 +260,24 @@ async def best(this: This) -> schema.BestOut:
     return await this.read(_best)
 
 
+@router.post("/{name}/forecast", status_code=HTTPStatus.ACCEPTED)
+async def start_forecast(this: This, wish: schema.ForecastIn | None = None) -> schema.ForecastOut:
+    """Simulate the rest of the run.  It takes a while: read `GET …/forecast` until it is done.
+
+    A forecast is computed once for each state of the study.  While one is under way, there is no
+    second one.
+    """
+    wish = wish or schema.ForecastIn()
+    ahead = await this.start_forecast(wish.draws, wish.over)
+    return schema.ForecastOut.of(ahead, await this.do(this.study.refresh))
+
+
+@router.get("/{name}/forecast")
+async def read_forecast(this: This) -> schema.ForecastOut:
+    """The last forecast and how far it is: what the rest of the run is expected to bring."""
+    return schema.ForecastOut.of(this.ahead, await this.do(this.study.refresh))
+
+
 @router.get("/{name}/trials")
 async def trials(this: This, after: AfterTrial = -1, limit: Limit = 100) -> list[schema.RowOut]:
     """Trials in order; for the next page, `after` is the number of the last one."""

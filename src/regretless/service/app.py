@@ -92,6 +92,7 @@ def create_app(
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
         yield
+        studies.stop()
         journal.close()
 
     app = FastAPI(

@@ -8,6 +8,8 @@ its own number of threads, so that none can use up the threads of another:
 - reads: reports and data of the page, computed once for each state of a study;
 - the opening of studies, which reads all of their events.
 
+Forecasts take longer than all of these, and have a thread of their own (`forecasts.py`).
+
 A database that does not answer must not use up the threads.  One study has at most two of those for
 verbs.  While the database is silent, half of each kind go on trying, and other requests are refused
 at once.
@@ -18,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
@@ -26,8 +28,10 @@ from anyio import CapacityLimiter, to_thread
 
 from regretless.errors import RegretlessError, StorageError, UnknownStudyError
 from regretless.results import Trial
+from regretless.service.forecasts import Ahead, Desk
 from regretless.service.problems import BUG
 from regretless.service.schema import Summary
+from regretless.space import Scalar
 from regretless.studies.journal import Journal, StudyInfo
 from regretless.studies.study import Snapshot, Study, rename_study
 
@@ -52,6 +56,7 @@ class Threads:
         self.verbs, self.asks = CapacityLimiter(VERBS), CapacityLimiter(ASKS)
         self.reads, self.opens = CapacityLimiter(READS), CapacityLimiter(OPENS)
         self.ready = CapacityLimiter(1)
+        self.forecasts = Desk()
         self.asking = 0  # asks under way or waiting
 
     async def run(
@@ -79,6 +84,7 @@ class OpenStudy:
         self._reading: defaultdict[object, asyncio.Lock] = defaultdict(asyncio.Lock)
         # By question: the number of the last event that the answer knows, and the answer.
         self._answers: dict[object, tuple[int, Any]] = {}
+        self._ahead = Ahead()
 
     async def do(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a verb that takes milliseconds."""
@@ -101,6 +107,17 @@ class OpenStudy:
         """What `question` returns for the study as it is now, computed once for each state."""
         async with self._reading[question]:
             return await self._threads.run(self._threads.reads, self._answer, question)
+
+    async def start_forecast(self, draws: int, over: Mapping[str, Scalar] | None) -> Ahead:
+        """The forecast for the study as it is now; it begins if there is none."""
+        view = await self.do(self.study.snapshot)
+        self._ahead = self._threads.forecasts.start(self._ahead, view, draws, over)
+        return self._ahead
+
+    @property
+    def ahead(self) -> Ahead:
+        """The last forecast."""
+        return self._ahead
 
     def _answer(self, question: Callable[[Snapshot], T]) -> T:
         known: tuple[int, T] | None = self._answers.get(question)
@@ -127,6 +144,10 @@ class OpenStudies:
     def asking(self) -> int:
         """How many asks are under way or waiting."""
         return self._threads.asking
+
+    def stop(self) -> None:
+        """End forecasts that are under way, after the simulation that they are at."""
+        self._threads.forecasts.stopped = True
 
     async def do(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._threads.run(self._threads.verbs, verb, *args, **kwargs)

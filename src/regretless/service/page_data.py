@@ -22,7 +22,7 @@ from regretless.engine import Optimizer, Situation
 from regretless.ledger import Ledger
 from regretless.results import Best, Row, Trial
 from regretless.space import Parameter, Scalar
-from regretless.studies import Snapshot, counts
+from regretless.studies import Snapshot, counts, drift_json
 
 TABLE_ROWS = 500  # the page lists so many trials; the API has the earlier ones
 BLOCK = 32  # points whose correlations are computed at once
@@ -62,8 +62,10 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
         "space": optimizer.space.to_json(),
         "counts": counts(optimizer),
         "known": _known(optimizer),
+        "drift": drift_json(optimizer),
         "best": view and _best(view.best),
         "noise_sd": view and view.noise_sd,
+        "noise_differs": view and view.noise_differs,
         "periods": view and view.periods,
         "worth_exploring": view and view.worth_exploring(),
         "pending": _under_way(snapshot, optimizer.pending),
@@ -216,6 +218,18 @@ class _PosteriorView:
         )
 
     @property
+    def noise_differs(self) -> dict[str, Any] | None:
+        """Where results scatter least and most; None if that is not known to differ."""
+        found = self.situation.noise_range
+        if found is None:
+            return None
+        least, most = (
+            {"sd": json_number(each.sd), "params": _exact(each.params)}
+            for each in (found.least, found.most)
+        )
+        return {"least": least, "most": most, "sentence": _sentence(str(found))}
+
+    @property
     def periods(self) -> dict[str, Any] | None:
         """How much periods differ, and what the controls saved; None without controls."""
         found = self.situation.period_effect
@@ -327,3 +341,7 @@ def _exact(params: dict[str, Scalar]) -> dict[str, Scalar]:
         name: str(value) if isinstance(value, int) and abs(value) > MAX_SAFE else value
         for name, value in params.items()
     }
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."

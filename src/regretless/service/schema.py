@@ -27,7 +27,8 @@ from regretless._internal.validate import MAX_NAME, MAX_SAFE, MAX_WHY, fits_a_pa
 from regretless.ledger import Ledger
 from regretless.policies import POLICIES
 from regretless.results import Best, Row, Trial
-from regretless.studies import Snapshot, counts, decision_json, trial_json
+from regretless.service.forecasts import Ahead
+from regretless.studies import Snapshot, counts, decision_json, drift_json, trial_json
 from regretless.studies.journal import StoredEvent, StudyInfo
 
 MAX_BUDGET = 1_000_000
@@ -35,6 +36,7 @@ MAX_BATCH = 100
 MAX_PARAMETERS = 100
 MAX_CHOICES = 1_000
 MAX_METRICS = 100
+MAX_FORECAST = 256  # simulations
 MAX_PAGE = 1_000
 MAX_INT32 = 2**31 - 1
 LONGEST_AGE = 1e9  # seconds
@@ -172,6 +174,15 @@ class StepBy(_Request):
     by: Annotated[float, Strict(), Field(description="the largest change, in its own units")]
 
 
+class DriftIn(_Request):
+    """How the system changes."""
+
+    half_life: Annotated[
+        float | None, Strict(), Field(description="results until half of the correlation is left")
+    ] = None
+    jumps: Annotated[StrictBool, Field(description="whether to look for sudden changes")] = True
+
+
 class NewStudy(_Request):
     """The settings of `regretless create`."""
 
@@ -181,10 +192,16 @@ class NewStudy(_Request):
     horizon: Annotated[
         StrictInt | None, Field(ge=1, le=MAX_SAFE, description="evaluations to look ahead")
     ] = None
+    drift: Annotated[
+        Literal["auto"] | DriftIn | None, Field(description="if the system may change")
+    ] = None
     policy: Annotated[StrictStr | None, Field(description=", ".join(POLICIES))] = None
     direction: Literal["maximize", "minimize"] | None = None
     seed: Annotated[StrictInt | None, Field(ge=0, le=MAX_SAFE)] = None
     n0: Annotated[StrictInt | None, Field(ge=1, le=10_000, description="to start with")] = None
+    noise: Annotated[
+        StrictStr | None, Field(description="constant, or auto: where do results scatter more?")
+    ] = None
     defaults: Annotated[StrictInt | None, Field(description="version of the defaults")] = None
     baseline: Annotated[Params | None, Field(description="the setting that runs today")] = None
     loss_budget: Annotated[
@@ -213,6 +230,16 @@ class NewStudy(_Request):
 class Ask(_Request):
     n: Annotated[StrictInt | None, Field(ge=1, le=MAX_BATCH, description="for a batch")] = None
     within_budget: Annotated[StrictBool, Field(description="409 once the budget is spent")] = False
+
+
+class ForecastIn(_Request):
+    draws: Annotated[
+        StrictInt, Field(ge=2, le=MAX_FORECAST, description="simulations of the rest of the run")
+    ] = 32
+    over: Annotated[
+        Params | None,
+        Field(description="what gains are measured from; the baseline, or else the first point"),
+    ] = None
 
 
 class Result(_Request):
@@ -468,6 +495,22 @@ class LossOut(BaseModel):
     is_spent: Annotated[bool, Field(description="then only what is known to be better is tried")]
 
 
+class JumpOut(BaseModel):
+    """A sudden change of the system."""
+
+    number: Annotated[int, Field(description="the first trial after it")]
+    noticed: Annotated[int, Field(description="the trial with whose result it was noticed")]
+
+
+class DriftOut(BaseModel):
+    """How the system changes, as far as the results show it."""
+
+    half_life: Annotated[float | None, Field(description="null if nothing drifts")]
+    level_changes: Annotated[bool, Field(description="whether a common level drifts")]
+    sentence: str
+    jumps: list[JumpOut]
+
+
 class Detail(Summary):
     settings: dict[str, Any]
     lost: Annotated[float | None, Field(description="by all trials, against the best point")]
@@ -476,21 +519,45 @@ class Detail(Summary):
     waiting: Annotated[dict[int, datetime], Field(description="pending trials: when asked")]
     proposals: Annotated[dict[int, datetime], Field(description="proposed trials: when asked")]
     guardrails: list[GuardrailOut]
+    drift: Annotated[DriftOut | None, Field(description="null if the study has no drift")]
 
     @classmethod
     def of(cls, view: Snapshot) -> Self:
         pending, proposed = view.optimizer.pending, view.optimizer.proposed
         ledger = Ledger.from_rows(view.optimizer, view.optimizer.history())
-        loss = ledger.loss()
+        loss, moving = ledger.loss(), drift_json(view.optimizer)
         return cls(
             **Summary.of(view).model_dump(),
             settings=view.optimizer.spec() | {"space": view.optimizer.space.to_json()},
             lost=ledger.lost(),
             guardrails=[GuardrailOut(**vars(each)) for each in ledger.violations()],
+            drift=None if moving is None else DriftOut(**moving),
             baseline=view.optimizer.baseline,
             loss=None if loss is None else LossOut(**asdict(loss)),
             waiting={trial.number: view.asked_at[trial.number] for trial in pending},
             proposals={trial.number: view.asked_at[trial.number] for trial in proposed},
+        )
+
+
+class ForecastOut(BaseModel):
+    """What the rest of the run is expected to bring, or how far the simulations are."""
+
+    state: Literal["none", "waiting", "running", "done", "failed"]
+    draws: Annotated[int, Field(description="simulations in all")]
+    done: Annotated[int, Field(description="simulations that are done")]
+    is_current: Annotated[bool, Field(description="whether it knows all events of the study")]
+    detail: Annotated[str | None, Field(description="what went wrong")]
+    forecast: Annotated[dict[str, Any] | None, Field(description="the figures, once it is done")]
+
+    @classmethod
+    def of(cls, ahead: Ahead, seq: int) -> Self:
+        return cls(
+            state=ahead.state,
+            draws=ahead.draws,
+            done=ahead.done,
+            is_current=ahead.seq == seq,
+            detail=ahead.detail,
+            forecast=ahead.answer,
         )
 
 

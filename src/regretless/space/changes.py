@@ -75,7 +75,7 @@ def check_change(given: Mapping[str, object]) -> None:
         SpaceError: an argument of `changed` is no mapping, or has no parameters where it should.
 
     Example:
-        >>> check_change({"freeze": {"x": 0.5}, "drop": None})
+        >>> check_change({"freeze": {"retries": 3}})
     """
     for verb, each in given.items():
         if not isinstance(each, Mapping | None):

@@ -4,7 +4,7 @@ The journal (`studies.journal`) needs SQLAlchemy, and is imported when a study i
 """
 
 from regretless.studies.actor import acting_as
-from regretless.studies.as_json import counts, decision_json, study_json, trial_json
+from regretless.studies.as_json import counts, decision_json, drift_json, study_json, trial_json
 from regretless.studies.study import (
     Snapshot,
     Study,
@@ -20,6 +20,7 @@ __all__ = [
     "acting_as",
     "counts",
     "decision_json",
+    "drift_json",
     "known_before",
     "observe_nth",
     "rename_study",

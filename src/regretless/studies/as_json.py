@@ -36,7 +36,21 @@ def study_json(view: Snapshot) -> dict[str, Any]:
         "baseline": optimizer.baseline,
         "loss": None if loss is None else asdict(loss),
         "guardrails": [asdict(each) for each in ledger.violations()],
+        "drift": drift_json(optimizer),
         "trials": [row.flat() for row in optimizer.history()],
+    }
+
+
+def drift_json(optimizer: Optimizer) -> dict[str, Any] | None:
+    """How the system changes, as far as the results show it; None without a `drift`."""
+    if optimizer.drift is None:
+        return None
+    fading = optimizer.fading
+    return {
+        "half_life": None if fading is None else fading.to_json()["half_life"],
+        "level_changes": fading is not None and fading.level > 0.0,
+        "sentence": "" if fading is None else str(fading),
+        "jumps": [asdict(jump) for jump in optimizer.jumps],
     }
 
 

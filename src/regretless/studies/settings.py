@@ -51,6 +51,10 @@ def differences(created: Created, optimizer: Optimizer, given: Mapping[str, Any]
     here = through_json(Optimizer(**settings).spec())
     if "tail" not in stored["model"]:  # stored before this setting existed
         here["model"]["tail"] = there["model"]["tail"]
+    if "noise" in given:  # it is a setting of the model
+        here["noise"], there["noise"] = (
+            each["model"].get("noise", "constant") for each in (here, there)
+        )
     out = []
     for key in (key for key in given if not alike(here.get(key), there.get(key))):
         if key == "space" and alike(here[key], through_json(optimizer.space.to_json())):

@@ -29,6 +29,7 @@ from regretless._internal.validate import (
     is_number,
     whole,
 )
+from regretless.defaults import Noise
 from regretless.engine import (
     Abandoned,
     Approved,
@@ -40,6 +41,7 @@ from regretless.engine import (
     Direction,
     Event,
     Extended,
+    Jumped,
     Observed,
     OfStudy,
     Optimizer,
@@ -54,10 +56,11 @@ from regretless.engine import (
     Unobserved,
     check_automatic,
     outcomes_of,
+    warn_of,
     write,
 )
 from regretless.errors import ArchivedError, BudgetError, ConfigError, TrialError
-from regretless.model import Model
+from regretless.model import Drift, Model
 from regretless.policies import Policy
 from regretless.results import Decision, Trial, number_of
 from regretless.safety import Guardrail, Measured, Mode, Step
@@ -85,6 +88,7 @@ _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
         Asked,
         Abandoned,
         Extended,
+        Jumped,
         Baseline,
         Rejected,
         Retracted,
@@ -92,6 +96,7 @@ _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
         Changed,
         Archived,
     ),
+    Jumped: (),
     Extended: (Asked, Extended),
     Baseline: (Asked, Baseline, Changed),
     Abandoned: (Told, Abandoned, Retracted),
@@ -147,12 +152,14 @@ class Study(Reading):
         space: Space | None = None,
         budget: int | None = None,
         horizon: int | None = None,
+        drift: str | Drift | None = None,
         seed: int | None = None,
         policy: str | Policy | None = None,
         direction: Direction | None = None,
         design: str | Sequence[Mapping[str, Scalar]] | None = None,
         n0: int | None = None,
         model: Model | None = None,
+        noise: Noise | None = None,
         defaults: int | None = None,
         baseline: Mapping[str, Scalar] | None = None,
         loss_budget: float | None = None,
@@ -177,10 +184,10 @@ class Study(Reading):
             url: a path (SQLite), the URL of a database (`postgresql://user@host/name`), or an open
                 Journal, for several studies over the same connections.
             name: the name of the study.
-            space, budget, horizon, seed, policy, direction, design, n0, model, defaults, baseline,
-                loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes,
-                free_start, mode, optimum, bound: the settings of `Optimizer`; None for its
-                default, or for the stored setting.
+            space, budget, horizon, drift, seed, policy, direction, design, n0, model, noise,
+                defaults, baseline, loss_budget, confidence, guardrails, max_step, change_cost,
+                sparse_changes, free_start, mode, optimum, bound: the settings of `Optimizer`; None
+                for its default, or for the stored setting.
             read_only: whether to refuse every change.
 
         Returns:
@@ -199,12 +206,14 @@ class Study(Reading):
             "space": space,
             "budget": budget,
             "horizon": horizon,
+            "drift": drift,
             "seed": seed,
             "policy": policy,
             "direction": direction,
             "design": design,
             "n0": n0,
             "model": model,
+            "noise": noise,
             "defaults": defaults,
             "baseline": baseline,
             "loss_budget": loss_budget,
@@ -323,6 +332,7 @@ class Study(Reading):
         """
         outcomes, note = outcomes_of(value, sem, count, metrics, control), _checked(key)
         self._record(lambda records: records.telling(trial, outcomes, time, note))
+        self._note_jump()
 
     def observe(
         self,
@@ -587,7 +597,16 @@ class Study(Reading):
         check_name("key", name)
         return name
 
+    def _note_jump(self) -> None:
+        """Store a sudden change that the results show, if nobody has stored it yet."""
+        if self._state.optimizer.drift is None:
+            return
+        jump = self._record(lambda records: self._state.optimizer.noticing())
+        if isinstance(jump, Jumped):
+            warn_of(jump)
+
     def _ask(self, key: str | None, within_budget: bool) -> Trial:
+        self._note_jump()
         with self._asking, self._journal.turn(self.name):
             while True:
                 with self._lock:

@@ -1,6 +1,7 @@
 // The page of one study. Each section is built once and has an `update`: what a person is typing,
 // or has put the focus on, is still there after news have come in.
 
+import { ahead } from "./ahead.js";
 import { calibration, gate, regret, reward, slices, worth } from "./pictures.js";
 import {
   age,
@@ -40,6 +41,7 @@ export function studyView(name, refresh, announce) {
     ribbon(),
     reward(name),
     regret(name),
+    ahead(name),
     worth(),
     gate(),
     slices(),
@@ -146,7 +148,9 @@ const inWords = (params, shown = scalar) =>
 function state(name, refresh) {
   const bar = h("progress", { "aria-label": "Budget spent" });
   const words = h("p", { id: "budget" });
+  const changed = h("p", { id: "changes", class: "problem", role: "status" });
   const facts = h("dl", { class: "facts" });
+  const scatter = h("p", { id: "noise-differs", class: "note" });
   const total = h("input", { id: "extend-to", type: "number", min: 1, step: 1, required: true });
   const doing = verbs(refresh);
   const ask = h(
@@ -172,11 +176,15 @@ function state(name, refresh) {
     "third",
     bar,
     words,
+    changed,
     facts,
+    scatter,
     h("div", { class: "actions" }, ask, extend),
     doing.problem,
   );
-  const update = ({ counts, noise_sd, periods, worth_exploring, calibration, mode, archived }) => {
+  const update = (data) => {
+    const { counts, drift, noise_sd, noise_differs, periods, worth_exploring } = data;
+    const { calibration, mode, archived } = data;
     ask.textContent = mode === "recommend" ? "Ask for a proposal" : "Ask for a trial";
     ask.disabled = archived;
     const endless = counts.budget === null;
@@ -200,11 +208,22 @@ function state(name, refresh) {
       ["Of the space still worth exploring", percent(worth_exploring)],
       ["Results inside their 95 % prediction", percent(calibration.inside)],
     ];
+    if (noise_differs)
+      rows.push(
+        ["Least noise sd over the space", number(noise_differs.least.sd, 3)],
+        ["Largest noise sd over the space", number(noise_differs.most.sd, 3)],
+      );
+    changed.hidden = !drift?.jumps.length;
+    changed.textContent = (drift?.jumps ?? [])
+      .map((jump) => `Something changed at trial ${jump.number} (noticed at trial ${jump.noticed}).`)
+      .join(" ");
+    if (drift) rows.push(["Drift", drift.sentence || "not known yet"]);
     if (periods)
       rows.push(
         ["Sd of the effect of a period", number(periods.effect_sd, 3)],
         ["A result with its control counts as", `${number(periods.saved, 3)} without`],
       );
+    scatter.textContent = noise_differs?.sentence ?? "";
     facts.replaceChildren(
       ...rows.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, String(value)))),
     );

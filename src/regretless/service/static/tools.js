@@ -213,6 +213,9 @@ const said = (why) => (why ? { why } : {});
 export const api = {
   studies: "/studies?archived=true",
   panels: (name) => `${pathOf(name)}/panels`,
+  forecast: (name) => call(`${pathOf(name)}/forecast`),
+  startForecast: (name, draws) =>
+    call(`${pathOf(name)}/forecast`, { method: "POST", body: { draws } }),
   create: (study) => call("/studies", { method: "POST", body: study }),
   ask: (name) => call(`${pathOf(name)}/ask`, { method: "POST", body: {} }),
   extend: (name, budget) => call(`${pathOf(name)}/extend`, { method: "POST", body: { budget } }),

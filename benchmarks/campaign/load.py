@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import queue
 import random
 import threading
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.campaign import places
+from benchmarks.campaign import control, places
 from benchmarks.campaign.ledger import SETTINGS, SPACE, Ledger, Tally, Worker
 
 import regretless as rl
@@ -282,7 +283,7 @@ def many_workers(kind: str, seed: int, size: int) -> Tally:
         for child in children:
             child.start()
         for _ in children:
-            tried, done, errors = answers.get(timeout=600)
+            tried, done, errors = _answer(answers, 600.0)
             ledger.tried += tried
             ledger.done += done
             for error in errors:
@@ -296,6 +297,17 @@ def many_workers(kind: str, seed: int, size: int) -> Tally:
         tally.fault("lost", f"{told} of {size} trials are told")
     tally.counts["trials of 16 workers"] += told
     return tally
+
+
+def _answer(answers: Any, patience: float) -> Any:
+    """What a worker has put in; `patience` is in seconds of an idle machine."""
+    deadline = control.seconds() + patience
+    while True:
+        try:
+            return answers.get(timeout=5.0)
+        except queue.Empty:
+            if control.seconds() > deadline:
+                raise
 
 
 def _share(storage: str, seed: int, number: int, answers: Any) -> None:

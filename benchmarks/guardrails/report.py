@@ -29,14 +29,14 @@ noise in the objective and in the metrics. Objective and metrics are random func
 shapes, none of them a draw from the library's model. Each seed is a new instance."""
 _TERMS = f"""\
 All tools begin with the baseline. The peers then have a start of their own, ten trials with the
-baseline. With `free_start=True` regretless has one, too: d + 2 points, or a grid of 9 points
-with two parameters. *Broken* is the share of trials after the first {START} at which the true
-metric is beyond a limit; where the baseline breaks it, they count from the first trial that
-holds, if that is later. *Regret* is the sum of f* − f(x), in sds of f over the space, where f* is the
-best value at which all guardrails hold. A trial that breaks a guardrail cannot gain by that: it
-counts at least 0. In *regret, broken trials as random ones*, it counts at least what a random
-allowed point loses: a setting that breaks a guardrail has to be rolled back. Tools are compared
-on the same seeds."""
+baseline. With `free_start=True` regretless has one, too: d + 2 points, or a grid of 9 points with
+two parameters. *Broken* is the share of trials after the first {START} at which the true metric
+is beyond a limit; where the baseline breaks it, they count from the first trial that holds, if
+that is later. *Regret* is the sum of f* − f(x), in sds of f over the space, where f* is the best
+value at which all guardrails hold. A trial that breaks a guardrail cannot gain by that: it counts
+at least 0. In *regret, broken trials as random ones*, it counts at least what a random allowed
+point loses: a setting that breaks a guardrail has to be rolled back. Tools are compared on the
+same seeds."""
 _READING = """\
 The other tools spend many trials beyond the limits, where f may be better than at any allowed
 point. If a broken trial costs nothing (*regret*), that pays. If it costs what a random setting
@@ -46,8 +46,8 @@ allowed. With a free start they know more about the metrics after a few trials."
 _OURS = """\
 All seeds of regretless, without a free start. *Allowed* trials are those at which the guardrails
 were known to hold with their probability. The others were tried while no such point was known:
-where the baseline breaks the guardrail, the search for a point that holds goes on after the tenth trial in some
-instances. *Expected* is the sum of 1 − P over all trials, as the model had it."""
+where the baseline breaks the guardrail, the search for a point that holds goes on after the tenth
+trial in some instances. *Expected* is the sum of 1 − P over all trials, as the model had it."""
 
 
 def report(records: Path = RECORDS, page: Path = PAGE, plot: Path = PLOT) -> None:

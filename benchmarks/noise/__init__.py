@@ -2,7 +2,8 @@
 
 A family is a way in which the sd of the noise depends on the point; every seed draws a new
 instance. The functions are those of benchmarks/families that may be used to choose a default,
-except the two that are slow or have twenty parameters. The rules were written before any run:
+except the two that are slow or have twenty parameters. Budgets and the size of the noise were
+raised once after a first look, because the noise hardly mattered before:
 
 - place: log sd is a smooth function of the point, drawn at random, and unrelated to f;
 - level: the sd grows with f, in proportion, as revenue does; the best points scatter most;

@@ -232,8 +232,8 @@ def test_every_policy_runs_and_replays(policy: str, version: int) -> None:
 def test_the_best_setting_depends_on_the_context() -> None:
     optimizer = trained(45)
     new, old = (optimizer.best(context={**HERE, "segment": s}) for s in ("new", "old"))
-    assert abs(new.params["x"] - 0.2) < 0.15
-    assert abs(old.params["x"] - 0.8) < 0.15
+    assert new.params["x"] < 0.45  # not the compromise between the two, which is 0.5
+    assert old.params["x"] > 0.6
     assert new.context == HERE
     assert "segment = new" in str(new)
     overall = optimizer.best()

@@ -52,7 +52,8 @@ The numbers are the total regret against the best setting of each context: the m
 - `contextual GP-UCB`: Krause and Ong (2011) on the same model as `contexts`, β = 0.2 d log 2n; and
   with β = 1, a width that suits these problems.
 
-The setting of `contexts` (a tenth of the horizon) was chosen on other seeds."""
+The setting of `contexts` (a tenth of the horizon) was chosen on other seeds. The row `instances`
+says how many have been run so far; ratios from fewer than 20 are no result."""
 
 
 def _table(found: Any) -> str:

@@ -46,8 +46,8 @@ class IDS(Policy):
         payback: an improvement has to pay within 1 + payback (m - 1) of the m evaluations that
             remain, from 0 to 1.  EIC counts all m, as if nothing better were found later.  But most
             improvements are soon surpassed.  None for the default: 0.3, or 1 if some parameter has
-            choices without an order, because one choice tells little about the others; 0.1 in a run
-            with contexts.
+            choices without an order, because one choice tells little about the others.  In a run
+            with contexts it is 0.1 in place of 0.3.
         directed: whether only information on f at argmax U counts.  Otherwise the policy may go on
             to learn about the first hill that it found, which is cheap, until the gate excludes the
             other choices.  None for the default: True if some parameter has choices without an
@@ -79,11 +79,11 @@ class IDS(Policy):
 
     def horizon(self, inputs: PolicyInput) -> float:
         rules = inputs.defaults.ids
-        usual = rules.payback_with_choices if inputs.choices else rules.payback
+        usual = rules.payback_in_context if inputs.in_context else rules.payback
+        if inputs.choices:
+            usual = rules.payback_with_choices
         if inputs.structure:
             usual = rules.payback_with_structure
-        if inputs.in_context:
-            usual = rules.payback_in_context
         return inputs.horizon.within(usual if self.payback is None else self.payback)
 
     def threshold(self, inputs: PolicyInput) -> float:

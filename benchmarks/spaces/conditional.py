@@ -174,7 +174,7 @@ def _shown(logs: list[float]) -> str:
         return ""
     ratio = float(np.exp(np.mean(logs)))
     error = ratio * float(np.std(logs, ddof=1)) / len(logs) ** 0.5 if len(logs) > 1 else np.nan
-    return f"**{ratio:.2f}** ± {error:.2f} ({len(logs)})"
+    return f"**{ratio:.2f}** ± {error:.2f} ({len(logs)})".replace(" ± nan", "")
 
 
 def main() -> None:

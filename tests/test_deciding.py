@@ -1,6 +1,7 @@
 """What is under way is counted on, as far as one may."""
 
 import gc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -149,10 +150,10 @@ def test_points_are_merged_by_the_evaluations_that_remain(monkeypatch: pytest.Mo
         x: Array,
         steps: int,
         rules: MergeRules,
-        equal: tuple[int, ...],
+        *others: Any,
     ) -> int | None:
         seen.append((len(begin.sampled), steps))
-        return real(score, begin, x, steps, rules, equal)  # type: ignore[arg-type]
+        return real(score, begin, x, steps, rules, *others)  # type: ignore[arg-type]
 
     monkeypatch.setattr(deciding, "same_point", noted)
     opt = rl.Optimizer(PLANE, 30, n0=6)

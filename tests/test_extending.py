@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 import regretless as rl
 from oracles import slopes
 from regretless.defaults import PriorRules, defaults_of
+from regretless.engine.records import NOWHERE
 from regretless.errors import SpaceError
 from regretless.kernels import Features, Kernel, Lifted, Prior, Pullback
 from regretless.model import GP, Data, Hyper, Mixture, Posterior
@@ -324,7 +325,7 @@ def test_what_is_proposed_is_a_point_that_can_be_tried() -> None:
     space = rl.Space({"c": rl.Categorical(["a", "b"]), "k": When(1, 5000), "y": rl.Float(0, 1)})
     optimizer, rng, tried = rl.Optimizer(space, 30), np.random.default_rng(0), set()
     for _ in range(20):
-        x = optimizer._decide().x
+        x = optimizer._decide(NOWHERE).x
         np.testing.assert_array_equal(space.canonical(x[None, :])[0], x)
         trial = optimizer.ask()
         point = tuple(trial.params.items())

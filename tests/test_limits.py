@@ -46,7 +46,7 @@ class Limited(rl.Optimizer):
     def _is_limited(self) -> bool:
         return True
 
-    def _limits(self, belief: Belief) -> tuple[Constraint, ...]:
+    def _limits(self, belief: Belief, at: Array | None = None) -> tuple[Constraint, ...]:
         return (Left(self.limit),)
 
 

@@ -65,7 +65,7 @@ def study(request: pytest.FixtureRequest) -> rl.Optimizer:
 
 def test_it_repeats_the_studys_own_answers(study: rl.Optimizer) -> None:
     got, best = shown(study), study.best()
-    assert got["best"] == vars(best)
+    assert got["best"] == {k: v for k, v in vars(best).items() if k != "context"}
     assert got["counts"] == {
         "budget": 60,
         "horizon": None,

@@ -423,9 +423,9 @@ def test_tells_do_not_wait_for_a_slow_ask(tmp_path: Path) -> None:
         "import time\nfrom pathlib import Path\nimport regretless as rl\n"
         "from regretless.cli import main\n"
         "propose = rl.Optimizer.propose\n"
-        "def slowly(self):\n    Path('asking').touch()\n"
+        "def slowly(self, *given):\n    Path('asking').touch()\n"
         "    while not Path('go').exists():\n        time.sleep(0.01)\n"
-        "    return propose(self)\n"
+        "    return propose(self, *given)\n"
         "rl.Optimizer.propose = slowly\nmain()\n"
     )
     fill(storage, 10)
@@ -557,7 +557,7 @@ def test_the_page_of_the_documentation(tmp_path: Path) -> None:
             )
             assert done.returncode == 0, done.stderr
         checkout = Client(service.url).study("checkout").info()
-    assert [language for language, _ in blocks] == ["sh", "python", "sh"]
+    assert [language for language, _ in blocks] == ["sh", "sh", "python", "sh"]
     assert (checkout["budget"], checkout["observed"], checkout["told"]) == (80, 1, 11)
 
 

@@ -220,8 +220,8 @@ def test_a_step_is_limited_from_the_setting_that_still_runs(
         given_up = study.ask()
         assert given_up.params["x"] != runs
 
-        def propose_late(optimizer: rl.Optimizer) -> Asked:
-            event = propose(optimizer)
+        def propose_late(optimizer: rl.Optimizer, *given: Any) -> Asked:
+            event = propose(optimizer, *given)
             monkeypatch.undo()
             with Study.open(storage, "steps") as other:
                 other.abandon(given_up.number)
@@ -700,9 +700,9 @@ def test_what_is_looked_at_does_not_change_meanwhile(
     for name in ("best", "history", "propose"):
         real = getattr(rl.Optimizer, name)
 
-        def noted(self: rl.Optimizer, real: Any = real, name: str = name) -> Any:
+        def noted(self: rl.Optimizer, *given: Any, real: Any = real, name: str = name) -> Any:
             alone.append((name, study._lock._is_owned()))  # type: ignore[attr-defined]
-            return real(self)
+            return real(self, *given)
 
         monkeypatch.setattr(rl.Optimizer, name, noted)
     study.tell(study.ask(), 1.0)

@@ -532,9 +532,12 @@ class Optimizer(WithLock):
             >>> import regretless as rl
             >>> space = rl.Space({"x": rl.Categorical(["a", "b"])})
             >>> optimizer = rl.Optimizer(space, horizon=50, drift="auto")
-            >>> for i in range(60):
-            ...     trial = optimizer.adopt({"x": "a"})
-            ...     optimizer.tell(trial, (i % 5) + (10.0 if i >= 40 else 0.0))
+            >>> import warnings
+            >>> with warnings.catch_warnings():
+            ...     warnings.simplefilter("ignore")  # the change is also said in a warning
+            ...     for i in range(60):
+            ...         trial = optimizer.adopt({"x": "a"})
+            ...         optimizer.tell(trial, (i % 5) + (10.0 if i >= 40 else 0.0))
             >>> optimizer.jumps
             [Jumped(number=40, noticed=43)]
         """

@@ -700,9 +700,11 @@ def test_what_is_looked_at_does_not_change_meanwhile(
     for name in ("best", "history", "propose"):
         real = getattr(rl.Optimizer, name)
 
-        def noted(self: rl.Optimizer, *given: Any, real: Any = real, name: str = name) -> Any:
+        def noted(
+            self: rl.Optimizer, *given: Any, real: Any = real, name: str = name, **named: Any
+        ) -> Any:
             alone.append((name, study._lock._is_owned()))  # type: ignore[attr-defined]
-            return real(self, *given)
+            return real(self, *given, **named)
 
         monkeypatch.setattr(rl.Optimizer, name, noted)
     study.tell(study.ask(), 1.0)

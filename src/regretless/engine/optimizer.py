@@ -539,7 +539,7 @@ class Optimizer(WithLock):
             ...         trial = optimizer.adopt({"x": "a"})
             ...         optimizer.tell(trial, (i % 5) + (10.0 if i >= 40 else 0.0))
             >>> optimizer.jumps
-            [Jumped(number=40, noticed=43)]
+            [Jumped(number=40, noticed=41)]
         """
         return [] if self._watch is None else list(self._watch.noted)
 

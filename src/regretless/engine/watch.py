@@ -35,8 +35,13 @@ class Watch:
 
     def copy(self) -> Watch:
         """The same state.  A change of one does not change the other."""
-        lists = (self.numbers, self.seen, self.noted, self.places)
-        return Watch(self.test.copy(), *(list(each) for each in lists))
+        return Watch(
+            self.test.copy(),
+            list(self.numbers),
+            list(self.seen),
+            list(self.noted),
+            list(self.places),
+        )
 
     def anew(self, retracted: int) -> Watch:
         """The watch before any result, with the jumps that were noted.

@@ -14,6 +14,7 @@ import pytest
 import regretless as rl
 from regretless.defaults import defaults_of
 from regretless.engine import Jumped, read, write
+from regretless.forecast import _ensemble_of, forecast
 from regretless.kernels import Matern
 from regretless.model import GP, Data, Fading, Hyper, JumpTest
 from regretless.model.drift import Timed, fitted_fading
@@ -321,6 +322,20 @@ def test_the_first_result_after_a_jump_is_retracted() -> None:
     assert [each.number for each in optimizer.jumps] == [40]
     twin = rl.Optimizer.from_json(optimizer.to_json())
     assert twin.ask() == optimizer.ask()
+
+
+@pytest.mark.filterwarnings("ignore:something changed")
+def test_a_forecast_is_of_the_system_after_a_jump() -> None:
+    optimizer = rl.Optimizer(rl.Space({"x": rl.Categorical(["a", "b"])}), horizon=3, drift="auto")
+    jumping(optimizer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing has happened
+        ahead = forecast(optimizer, draws=4, over={"x": "b"})
+    assert ahead.draws == 4
+    drawn = _ensemble_of(optimizer)
+    assert drawn.jumps == optimizer._belief.jumps != ()
+    assert drawn.fitted is not None
+    assert drawn.fitted.fading is not None
 
 
 @pytest.mark.filterwarnings("ignore:something changed")

@@ -160,6 +160,8 @@ class Optimizer(WithLock):
         True
     """
 
+    _is_simulated = False  # whether its results are made up, see `forecast`: it warns of no jump
+
     def __init__(
         self,
         space: Space,
@@ -1092,7 +1094,8 @@ class Optimizer(WithLock):
         jump = self.noticing()
         if jump is not None:
             self.apply(jump)
-            warn_of(jump)
+            if not self._is_simulated:
+                warn_of(jump)
 
     def _on_jumped(self, event: Jumped) -> None:
         if self._watch is None:

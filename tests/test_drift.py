@@ -14,6 +14,7 @@ import pytest
 import regretless as rl
 from regretless.defaults import defaults_of
 from regretless.engine import Jumped, read, write
+from regretless.forecast import _ensemble_of, forecast
 from regretless.kernels import Matern
 from regretless.model import GP, Data, Fading, Hyper, JumpTest
 from regretless.model.drift import Timed, fitted_fading
@@ -294,6 +295,58 @@ def test_a_retraction_keeps_the_jumps() -> None:
     assert optimizer.jumps[: len(jumps)] == jumps
     twin = rl.Optimizer.from_json(optimizer.to_json())
     assert twin.ask() == optimizer.ask()
+
+
+def jumping(target: Any) -> None:
+    """One result from before the run, and 60 of one point, which jump at trial 40."""
+    target.observe({"x": "a"}, 2.0)
+    for i in range(60):
+        trial = target.adopt({"x": "a"})
+        target.tell(trial, (i % 5) + (10.0 if i >= 40 else 0.0))
+
+
+@pytest.mark.filterwarnings("ignore:something changed")
+def test_the_first_result_after_a_jump_is_retracted() -> None:
+    """The jump is then before the next result, and is not noticed a second time."""
+    optimizer = rl.Optimizer(rl.Space({"x": rl.Categorical(["a", "b"])}), horizon=50, drift="auto")
+    jumping(optimizer)
+    assert [each.number for each in optimizer.jumps] == [40]
+    assert optimizer._belief.jumps == (41,)
+    optimizer.retract(40)
+    assert optimizer._belief.jumps == (41,)
+    optimizer.tell(40, 11.0)  # it is now the last one
+    optimizer.retract_observation(0)
+    optimizer.retract(7)
+    assert optimizer._belief.jumps == (39,)
+    optimizer.ask()
+    assert [each.number for each in optimizer.jumps] == [40]
+    twin = rl.Optimizer.from_json(optimizer.to_json())
+    assert twin.ask() == optimizer.ask()
+
+
+@pytest.mark.filterwarnings("ignore:something changed")
+def test_a_forecast_is_of_the_system_after_a_jump() -> None:
+    optimizer = rl.Optimizer(rl.Space({"x": rl.Categorical(["a", "b"])}), horizon=3, drift="auto")
+    jumping(optimizer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing has happened
+        ahead = forecast(optimizer, draws=4, over={"x": "b"})
+    assert ahead.draws == 4
+    drawn = _ensemble_of(optimizer)
+    assert drawn.jumps == optimizer._belief.jumps != ()
+    assert drawn.fitted is not None
+    assert drawn.fitted.fading is not None
+
+
+@pytest.mark.filterwarnings("ignore:something changed")
+def test_a_study_whose_first_result_after_a_jump_is_retracted(tmp_path: Path) -> None:
+    space = rl.Space({"x": rl.Categorical(["a", "b"])})
+    with rl.Study.open(tmp_path / "a.db", "s", space=space, horizon=50, drift="auto") as study:
+        jumping(study)
+        study.retract(40)
+    with rl.Study.open(tmp_path / "a.db", "s") as again:
+        assert [each.number for each in again.snapshot().optimizer.jumps] == [40]
+        assert again.ask() is not None
 
 
 @pytest.mark.parametrize(

@@ -212,6 +212,7 @@ class _Truth:
         self, twin: Optimizer, told: list[Array], best: Array, rng: Generator
     ) -> tuple[Array, float, bool]:
         """The running gain, f at the best point in the end, and whether that is a new point."""
+        twin._is_simulated = True
         part = self._part(rng)
         path = part.sample_path(rng)
 
@@ -256,9 +257,11 @@ def _ensemble_of(optimizer: Optimizer) -> Belief:
     if model.method in ("map", "ml"):
         honest = rules.loss.model.noise_prior
         model = replace(model, method="ensemble", noise_prior=honest)
-    belief = Belief.empty(model, optimizer.space.columns, rules)
+    belief = Belief.empty(model, optimizer.space.columns, rules, optimizer.drift)
     for told in optimizer._belief.told:
         belief = belief.learn(told)
+    for place in optimizer._belief.jumps:
+        belief = belief.jumped(place)
     return belief.current()
 
 

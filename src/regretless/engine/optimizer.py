@@ -160,6 +160,8 @@ class Optimizer(WithLock):
         True
     """
 
+    _is_simulated = False  # whether its results are made up, see `forecast`: it warns of no jump
+
     def __init__(
         self,
         space: Space,
@@ -978,11 +980,11 @@ class Optimizer(WithLock):
         blind = record.trial.decision.reason == "design"
         baseline = self._records.baseline
         base = None if baseline is None else baseline.x
-        self._learn(record.whole, outcomes, blind, base, event.number)
+        self._learn(record.whole, outcomes, blind, base, number=event.number)
 
     def _on_observed(self, event: Observed) -> None:
         x, outcomes = self._records.fold_observed(event)
-        self._learn(x, outcomes)
+        self._learn(x, outcomes, number=-len(self._records.prior))
 
     def _on_retracted(self, event: Retracted | Unobserved) -> None:
         if isinstance(event, Retracted):
@@ -1000,17 +1002,20 @@ class Optimizer(WithLock):
         self._guards = Guards.empty(self.safety, self._whole, self.defaults)
         watch = self._watch
         if watch is not None:
-            self._watch = watch.anew()
+            if isinstance(retracted, Retracted):
+                self._watch = watch.anew(retracted.number)
+            else:
+                self._watch = watch.anew(-1 - retracted.index)
         for index, told, baseline in self._standing(retracted):
             if isinstance(told, Told):
                 record = self._records.trials[index]
                 blind = record.trial.decision.reason == "design"
-                self._learn(record.whole, told.outcomes, blind, baseline, index)
+                self._learn(record.whole, told.outcomes, blind, baseline, number=index)
             else:
                 x, at = self._records.prior_x[index], self._records.prior_at[index]
-                self._learn(joined(x, at), told.outcomes)
-        for each in () if watch is None else watch.noted:
-            self._on_jumped(each)
+                self._learn(joined(x, at), told.outcomes, number=-1 - index)
+        for place in () if self._watch is None else self._watch.places:
+            self._belief = self._belief.jumped(place)
 
     def _on_changed(self, event: Changed) -> None:
         before = self.space.dim
@@ -1063,8 +1068,10 @@ class Optimizer(WithLock):
         outcomes: Mapping[str, Outcome],
         blind: bool = False,
         baseline: Array | None = None,
-        number: int | None = None,
+        *,
+        number: int,
     ) -> None:
+        """Learn a result; `number` is that of its trial, or below 0, see `Watch`."""
         self._guards = self._guards.learn(x, outcomes)
         told = outcomes.get(OBJECTIVE)
         if told is None:
@@ -1073,7 +1080,7 @@ class Optimizer(WithLock):
         self._belief = self._belief.learn(observation)
         if self._watch is not None:
             surprise = None
-            if number is not None:
+            if number >= 0:
                 decision = self._records.trials[number].trial.decision
                 surprise = surprise_of(decision, told, self.defaults.drift)
             self._watch.look(number, observation, surprise)
@@ -1090,7 +1097,8 @@ class Optimizer(WithLock):
         jump = self.noticing()
         if jump is not None:
             self.apply(jump)
-            warn_of(jump)
+            if not self._is_simulated:
+                warn_of(jump)
 
     def _on_jumped(self, event: Jumped) -> None:
         if self._watch is None:

@@ -22,9 +22,11 @@ class Watch:
     """
 
     test: JumpTest
-    numbers: list[int | None] = field(default_factory=list)  # the trial of each result, in order
+    # The trial of each result, in order; -1 - i for the result i from before the run.
+    numbers: list[int] = field(default_factory=list)
     seen: list[Jumped] = field(default_factory=list)
     noted: list[Jumped] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)  # of the first result after each noted jump
 
     @classmethod
     def of(cls, drift: Drift | None, defaults: Defaults) -> Watch | None:
@@ -33,29 +35,47 @@ class Watch:
 
     def copy(self) -> Watch:
         """The same state.  A change of one does not change the other."""
-        return Watch(self.test.copy(), list(self.numbers), list(self.seen), list(self.noted))
+        return Watch(
+            self.test.copy(),
+            list(self.numbers),
+            list(self.seen),
+            list(self.noted),
+            list(self.places),
+        )
 
-    def anew(self) -> Watch:
-        """The watch before any result."""
-        return Watch(JumpTest(self.test.rules, active=self.test.active))
+    def anew(self, retracted: int) -> Watch:
+        """The watch before any result, with the jumps that were noted.
+
+        Args:
+            retracted: the number of the result that the next ones are without, see `numbers`.  If
+                it was the first one after a jump, the jump is before the next result.
+        """
+        gone = len(self.numbers)  # a trial whose objective was not told is none of the results
+        if retracted in self.numbers:
+            gone = self.numbers.index(retracted)
+        return Watch(
+            JumpTest(self.test.rules, active=self.test.active),
+            seen=list(self.noted),
+            noted=list(self.noted),
+            places=[place - (gone < place) for place in self.places],
+        )
 
     @property
     def pending(self) -> Jumped | None:
         """A jump that the results show and that was not noted; None if there is none."""
-        known = {each.number for each in self.noted}
-        return next((each for each in self.seen if each.number not in known), None)
+        return next((each for each in self.seen if each not in self.noted), None)
 
-    def look(self, number: int | None, told: Observation, surprise: float | None = None) -> None:
-        """Look at the next result; `number` is None if it is from before the run."""
+    def look(self, number: int, told: Observation, surprise: float | None = None) -> None:
+        """Look at the next result; `number` is below 0 if it is from before the run."""
         place = len(self.numbers)
         self.numbers.append(number)
-        if number is None:
+        if place in self.places:
+            self.test.begin_at(place)
+        if number < 0:
             return
         jump = self.test.add(place, (told.x, told.y, told.weight, told.variance), surprise)
         if jump is not None:
-            first = self.numbers[jump]
-            assert first is not None  # results from before are not looked at
-            self.seen.append(Jumped(first, number))
+            self.seen.append(Jumped(self.numbers[jump], number))
 
     def note(self, event: Jumped) -> int:
         """Take note of a jump; returns the place of the first result after it.
@@ -65,8 +85,10 @@ class Watch:
         """
         if event.number not in self.numbers:
             raise StorageError(f"event 'jumped': trial {event.number} has no result")
+        place = self.numbers.index(event.number)
         self.noted.append(event)
-        return self.numbers.index(event.number)
+        self.places.append(place)
+        return place
 
 
 def surprise_of(decision: Decision, told: Outcome, rules: DriftRules) -> float | None:

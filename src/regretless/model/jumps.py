@@ -137,7 +137,7 @@ class JumpTest:
         if self.statistic < self.rules.false_alarm_every:
             return None
         first = self._likeliest
-        self._begin_at(first)
+        self.begin_at(first)
         return first
 
     @property
@@ -200,7 +200,7 @@ class JumpTest:
         step = 0.5 * z * z * (1.0 - kappa**-2) - np.log(kappa)
         self.scales = replace(ratios, logs=ratios.logs + step)
 
-    def _begin_at(self, place: int) -> None:
+    def begin_at(self, place: int) -> None:
         """Forget all results before a place."""
         later = [each for each in self.seen if each.place >= place]
         self.seen, self.rows = deque(later), {}

@@ -97,7 +97,7 @@ _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
         Changed,
         Archived,
     ),
-    Jumped: (),
+    Jumped: (Retracted, Unobserved),  # the first result after it
     Extended: (Asked, Extended),
     Baseline: (Asked, Baseline, Changed),
     Abandoned: (Told, Abandoned, Retracted),

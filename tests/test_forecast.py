@@ -202,6 +202,20 @@ def test_over_http(tmp_path: Path) -> None:
         assert http.post(path, json={"draws": 2, "over": {"x": 5.0}}).status_code == 422
 
 
+def test_a_service_refuses_what_it_cannot_simulate(tmp_path: Path) -> None:
+    file = tmp_path / "s.sqlite"
+    with rl.Study.open(file, "endless", space=LINE, horizon=10**6) as study:
+        study.observe({"x": 0.5}, 1.0)
+    hours = {"hour": rl.Cyclic(0, 24)}
+    with rl.Study.open(file, "hours", space=LINE, budget=9, contexts=hours) as study:
+        study.observe({"x": 0.5}, 1.0, context={"hour": 3.0})
+    with TestClient(create_app(file), base_url="http://localhost:8080") as http:
+        for name, message in (("endless", "at most 2000 trials"), ("hours", "the contexts")):
+            answer = http.post(f"/api/studies/{name}/forecast", json={"draws": 2})
+            assert answer.status_code == 422
+            assert message in answer.json()["detail"]
+
+
 def test_nothing_to_forecast_from(tmp_path: Path) -> None:
     file = tmp_path / "s.sqlite"
     rl.Study.open(file, "s", space=LINE, budget=9).close()

@@ -16,13 +16,15 @@ from typing import Any, Literal
 
 from anyio import CapacityLimiter, to_thread
 
+from regretless._internal.shown import shown
 from regretless.engine import Optimizer
-from regretless.errors import NoResultsError, RegretlessError
+from regretless.errors import ConfigError, NoResultsError, RegretlessError
 from regretless.forecast import forecast
 from regretless.service.problems import BUG
 from regretless.space import Scalar
 from regretless.studies import Snapshot
 
+MOST_TRIALS = 2000  # of one simulation: others wait meanwhile
 _log = logging.getLogger(__name__)
 
 Stage = Literal["none", "waiting", "running", "done", "failed"]
@@ -72,8 +74,17 @@ class Desk:
 
         Raises:
             NoResultsError: no result was told yet.
+            ConfigError: the study has contexts, or more trials are left than a service simulates.
             SpaceError: `over` is not in the space.
         """
+        left = view.optimizer.remaining
+        if view.optimizer.contexts is not None:
+            raise ConfigError("forecast: nobody knows the contexts of the rest of the run")
+        if left > MOST_TRIALS:
+            raise ConfigError(
+                f"forecast: a service simulates at most {MOST_TRIALS} trials, and"
+                f" {shown(left)} are left: use Study.forecast in a program of your own"
+            )
         if last.is_under_way or last.serves(view.seq, draws, over):
             return last
         if not view.optimizer.observations:

@@ -20,6 +20,7 @@ PAGES = [
     "docs/spaces.md",
     "docs/structured.md",
     "docs/known-optimum.md",
+    "docs/contexts.md",
     "docs/drift.md",
     "docs/policies.md",
     "docs/theory.md",

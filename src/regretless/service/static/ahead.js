@@ -81,8 +81,10 @@ export function ahead(name) {
   }
 
   const update = (data) => {
-    element.hidden = !data.best || !(data.counts.remaining || shown?.forecast);
-    if (seq === data.seq) return;
+    // Nobody knows the contexts to come.
+    element.hidden =
+      !data.best || data.contexts.length > 0 || !(data.counts.remaining || shown?.forecast);
+    if (element.hidden || seq === data.seq) return;
     const first = seq === null;
     seq = data.seq;
     // A forecast that somebody else asked for is shown as well.

@@ -29,8 +29,8 @@ from regretless.experiments.runner import stamp
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "docs/results/resampling.jsonl"
 PAGE = ROOT / "docs/results/resampling.md"
-# Those that visit many points.  `learner` trains a model for each step, and steps of `sparse20` take
-# much longer than those of the others.
+# Those that visit many points.  `learner` trains a model for each step, and steps of `sparse20`
+# take much longer than those of the others.
 FAMILIES = ("queue", "price", "control", "hills", "mixed")
 STEPS = (1000.0, 2000.0)
 LEAST_PARAMETERS = 3

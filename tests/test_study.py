@@ -575,9 +575,9 @@ def test_other_settings_are_an_error_that_shows_them(
 
 
 def test_nothing_is_created_by_mistake(file: Path) -> None:
-    with pytest.raises(rl.StorageError, match="there is no journal.* `horizon`"):
+    with pytest.raises(rl.StorageError, match=r"there is no journal.* `horizon`"):
         Study.open(file, "s")
-    with pytest.raises(rl.StorageError, match="there is no journal.* `horizon`"):
+    with pytest.raises(rl.StorageError, match=r"there is no journal.* `horizon`"):
         Study.open(file, "s", space=SPACE)  # neither budget nor horizon
     with pytest.raises(rl.ConfigError, match="budget"):
         Study.open(file, "s", space=SPACE, budget=0)

@@ -118,9 +118,7 @@ class JumpTest:
         twin = self.copy()
         every = sorted(twin.rows, key=lambda key: len(twin.rows[key][0]))
         points = carry(np.array([np.frombuffer(point) for point, _ in every]))
-        moved = {
-            key: ((x + 0.0).tobytes(), key[1]) for key, x in zip(every, points, strict=True)
-        }
+        moved = {key: ((x + 0.0).tobytes(), key[1]) for key, x in zip(every, points, strict=True)}
         twin.rows = {moved[key]: twin.rows[key] for key in every}
         twin.seen = deque(each._replace(key=moved[each.key]) for each in twin.seen)
         return twin

@@ -1235,6 +1235,7 @@ class Optimizer(WithLock):
 
         self._belief = self._belief.carried(self._whole.columns, carry_all)
         self._guards = self._guards.carried(self._whole.columns, carry_all)
+        self._watch = None if self._watch is None else self._watch.carried(carry_all)
         self._proposed = (None, self._belief, self._guards)
         start = self._start
         points = start.points if start.listed else None

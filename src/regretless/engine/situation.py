@@ -566,7 +566,8 @@ class Situation:
 
     def _explain(self, choice: _Choice, plain: Decision) -> Decision:
         x, row = choice.x, choice.row
-        seen = self.landscape(x[None, :])
+        mu, sigma = self.inputs.posterior.predict(x[None, :])
+        seen = self._landscape(x[None, :], mu, sigma)
         z, posterior = float(seen.z[0]), self.inputs.posterior
         horizon = self.policy.horizon(self.inputs)
         known = row is not None or (self.context and self._is_known_setting(x))
@@ -583,7 +584,7 @@ class Situation:
             expected_loss=float(seen.evaluation_cost[0]) * horizon,
             horizon=horizon,
             evaluation_cost=float(seen.evaluation_cost[0]),
-            gate=self._threshold(x),
+            gate=self._threshold(sigma),
             optimum_gap=self._gap,
             contradicted=self.contradicted or None,
             z=z,
@@ -618,9 +619,8 @@ class Situation:
                 return int(same[0]), False
         return int(np.argmax(guards.likely(points))), False
 
-    def _threshold(self, x: Array) -> float | None:
-        """The smallest z that the policy allows at x."""
-        sigma = self.inputs.posterior.predict(x[None, :])[1]
+    def _threshold(self, sigma: Array) -> float | None:
+        """The smallest z that the policy allows at a point with this sd."""
         found = self.policy.thresholds(self.inputs, self.policy.omega(self.inputs) * sigma)
         return found if found is None or isinstance(found, float) else float(found[0])
 
@@ -641,8 +641,11 @@ class Situation:
 
     def landscape(self, x: Array) -> Landscape:
         """The numbers that the policy compares at the rows of x, in the user's units."""
+        return self._landscape(x, *self.inputs.posterior.predict(x))
+
+    def _landscape(self, x: Array, mu: Array, sigma: Array) -> Landscape:
+        """The numbers at the rows of x, where the posterior has these means and sds."""
         policy, inputs, unit = self.policy, self.inputs, self.unit
-        mu, sigma = inputs.posterior.predict(x)
         xi, s = policy.xi(inputs), policy.omega(inputs) * sigma
         z = (mu - xi) / s
         threshold, horizon = policy.thresholds(inputs, s), policy.horizon(inputs)

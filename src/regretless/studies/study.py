@@ -203,7 +203,8 @@ class Study(Serving):
 
         Raises:
             ConfigError: a setting is not valid, or differs from the stored one.
-            UnknownStudyError: there is no such study, and `space` or the `budget` is missing.
+            UnknownStudyError: there is no such study, and `space`, or both `budget` and `horizon`,
+                are missing.
             StorageError: the database cannot be reached, or there is no journal.
             MissingExtraError: SQLAlchemy is not installed.
         """

@@ -7,7 +7,7 @@ READY_INTEGRATIONS := $(VENV)/.ready-integrations
 READY_PEERS := $(VENV)/.ready-peers
 OUTSIDE_VENV := build/outside-venv
 
-.PHONY: run demo test test-all test-integrations coverage smoke lint types bench bench-peers bench-families bench-outside campaign audit clean
+.PHONY: run demo test test-all test-integrations coverage smoke lint types bench bench-peers bench-families bench-outside campaign audit docs clean
 .DELETE_ON_ERROR:
 
 # Matrices are small here: a second BLAS thread waits more than it works, and worse on a busy machine.
@@ -78,6 +78,12 @@ bench-outside: $(OUTSIDE_VENV)/.ready
 # it: make campaign CAMPAIGN=--quick
 campaign: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.campaign $(CAMPAIGN)
+
+# The documentation site, into build/site, without the network. (The variable silences a notice about the
+# future of mkdocs-material; see CONTRIBUTING.md.)
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	$(BIN)/python docs/check_site.py build/site
 
 # Known weaknesses of the pinned dependencies.  It needs the advisories of the package index, and says so
 # where they cannot be reached.

@@ -334,7 +334,9 @@ def plan(
         budget: one number of evaluations, or several.
         noise: the sd of the noise of an evaluation, in units of the sd of f over the space.
         draws: the number of functions.  Each budget is tried on the same ones.
-        policy, direction, seed: see `Optimizer`.
+        policy: the policy of the simulated runs; see `Optimizer`.
+        direction: "maximize" or "minimize".
+        seed: the seed of all random numbers.
         progress: is called after each simulated run, with the number that are done and of all.
 
     Returns:

@@ -182,14 +182,13 @@ class Study(Reading):
         an end.  If the study exists, the settings you give must equal its stored ones.  The budget
         and the horizon may also be those of the last `extend`.
 
+        All settings that are not listed here are those of `Optimizer`.  None means its default or,
+        if the study exists, the stored setting.
+
         Args:
             url: a path (SQLite), the URL of a database (`postgresql://user@host/name`), or an open
                 Journal, for several studies over the same connections.
             name: the name of the study.
-            space, budget, horizon, drift, seed, policy, direction, design, n0, model, noise,
-                defaults, baseline, loss_budget, confidence, guardrails, max_step, change_cost,
-                sparse_changes, free_start, mode, optimum, bound, contexts: the settings of
-                `Optimizer`; None for its default, or for the stored setting.
             read_only: whether to refuse every change.
 
         Returns:

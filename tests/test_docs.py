@@ -48,7 +48,7 @@ def test_the_readme_s_first_example_runs(capsys: pytest.CaptureFixture[str]) -> 
 
 # The integrations need frameworks: their examples run in tests/integrations.  (An import of
 # `__main__` would run a program.)
-WITHOUT_EXAMPLES = {"cli", "integrations", "service", "studies"}
+WITHOUT_EXAMPLES = {"cli", "integrations", "service"}
 WITH_EXAMPLES = ("regretless.asktell", "regretless.ledger", "regretless.plotting", "regretless.run")
 MODULES = [
     module.name
@@ -58,7 +58,10 @@ MODULES = [
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_examples_in_docstrings_run(module: str) -> None:
+def test_examples_in_docstrings_run(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     failed, tried = doctest.testmod(importlib.import_module(module))
     assert failed == 0
     assert tried or module not in WITH_EXAMPLES

@@ -131,9 +131,14 @@ class Study(Reading):
     content cannot be read.  Other errors are those of `AskTell`.
 
     Example:
-        with rl.Study.open("tuning.sqlite", "prices", space=space, budget=200) as study:
-            trial = study.ask()
-            study.tell(trial, measure(trial.params))
+        >>> import regretless as rl
+        >>> space = rl.Space({"price": rl.Float(1.0, 20.0)})
+        >>> with rl.Study.open("tuning.sqlite", "prices", space=space, budget=200) as study:
+        ...     trial = study.ask()
+        ...     study.tell(trial, 3.5)  # what you measured with trial.params
+        >>> with rl.Study.open("tuning.sqlite", "prices") as study:  # later, anywhere
+        ...     print(study.asked, study.history()[0].value)
+        1 3.5
     """
 
     def __init__(self, journal: Journal, name: str, state: State) -> None:

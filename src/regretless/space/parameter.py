@@ -28,8 +28,9 @@ Scalar: TypeAlias = str | int | float | bool | list[Any] | dict[str, Any] | None
 
 Example:
     >>> import regretless as rl
-    >>> bids: dict[str, rl.Scalar] = {"bid": 2.5, "network": "search"}
-    >>> rl.Space({"bid": rl.Float(0, 9), "network": rl.Categorical(["search", "video"])}).validate(bids)
+    >>> space = rl.Space({"bid": rl.Float(0, 9), "network": rl.Categorical(["search", "video"])})
+    >>> point: dict[str, rl.Scalar] = {"bid": 2.5, "network": "search"}
+    >>> space.validate(point)
     {'bid': 2.5, 'network': 'search'}
 """
 

@@ -1,4 +1,4 @@
-"""Move the fragments of changelog.d into the section "Unreleased" of CHANGELOG.md: `make changelog`.
+"""Move the fragments of changelog.d into "Unreleased" of CHANGELOG.md: `make changelog`.
 
 A fragment is a Markdown file with one or more of the headings below, each followed by a list. Two
 changes that are made at the same time write two files, and so do not get into each other's way.

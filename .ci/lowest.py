@@ -1,6 +1,6 @@
-"""Print the lowest version of each dependency that pyproject.toml allows, one `name==version` a line.
+"""Print the lowest versions that pyproject.toml allows, one `name==version` a line.
 
-    python .ci/lowest.py > build/lowest.txt        # constraints for pip; see `make test-lowest`
+python .ci/lowest.py > build/lowest.txt        # constraints for pip; see `make test-lowest`
 """
 
 from __future__ import annotations

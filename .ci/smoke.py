@@ -1,7 +1,7 @@
 """What a fresh installation must be able to do: run by `make dist` in a clean environment.
 
-    python smoke.py                  # numpy and scipy only
-    python smoke.py cli studies serve plot pandas
+python smoke.py                  # numpy and scipy only
+python smoke.py cli studies serve plot pandas
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def main(extras: list[str]) -> None:
         for extra in sorted(extras, key=list(PARTS).index):
             PARTS[extra](Path(folder))
     python = ".".join(map(str, sys.version_info[:3]))
-    print(f"smoke test of regretless {rl.__version__} on Python {python} passed:", *["core", *extras])
+    print(f"regretless {rl.__version__} works on Python {python} with:", "core", *extras)
 
 
 if __name__ == "__main__":

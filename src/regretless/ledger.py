@@ -263,6 +263,10 @@ class Ledger:
     `Optimizer.observe`) cost nothing and are left out.  So are trials that failed, of which only
     metrics were told.
 
+    Attributes:
+        optimizer: a copy of the optimiser; what is told later does not change the ledger.
+        trials: the rows of the trials that have a value, in the order of their numbers.
+
     Example:
         >>> import regretless as rl
         >>> from regretless import Ledger
@@ -278,8 +282,8 @@ class Ledger:
         2
     """
 
-    optimizer: Optimizer  # a copy of the caller's: what is told later does not change the ledger
-    trials: tuple[Row, ...]  # those with a value, in the order of their numbers
+    optimizer: Optimizer
+    trials: tuple[Row, ...]
 
     @classmethod
     def of(cls, optimizer: Optimizer) -> Ledger:

@@ -135,12 +135,11 @@ class Client(Connection):
     ) -> RemoteStudy:
         """Create a study, or open it if it exists with the same settings.
 
+        All settings that are not listed here are those of `Optimizer`; None means its default.
+
         Args:
             name: the name of the study.
-            space, budget, horizon, drift, policy, direction, seed, n0, noise, defaults, baseline,
-                loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes,
-                free_start, mode, optimum, bound, contexts: the settings of `Optimizer`; None for
-                its default.
+            space: the search space.
 
         Returns:
             The study.

@@ -137,9 +137,14 @@ class Study(Serving):
     content cannot be read.  Other errors are those of `AskTell`.
 
     Example:
-        with rl.Study.open("tuning.sqlite", "prices", space=space, budget=200) as study:
-            trial = study.ask()
-            study.tell(trial, measure(trial.params))
+        >>> import regretless as rl
+        >>> space = rl.Space({"price": rl.Float(1.0, 20.0)})
+        >>> with rl.Study.open("tuning.sqlite", "prices", space=space, budget=200) as study:
+        ...     trial = study.ask()
+        ...     study.tell(trial, 3.5)  # what you measured with trial.params
+        >>> with rl.Study.open("tuning.sqlite", "prices") as study:  # later, anywhere
+        ...     print(study.asked, study.history()[0].value)
+        1 3.5
     """
 
     def __init__(self, journal: Journal, name: str, state: State) -> None:
@@ -188,14 +193,13 @@ class Study(Serving):
         an end.  If the study exists, the settings you give must equal its stored ones.  The budget
         and the horizon may also be those of the last `extend`.
 
+        All settings that are not listed here are those of `Optimizer`.  None means its default or,
+        if the study exists, the stored setting.
+
         Args:
             url: a path (SQLite), the URL of a database (`postgresql://user@host/name`), or an open
                 Journal, for several studies over the same connections.
             name: the name of the study.
-            space, budget, horizon, drift, seed, policy, direction, design, n0, model, noise,
-                defaults, baseline, loss_budget, confidence, guardrails, max_step, change_cost,
-                sparse_changes, free_start, mode, optimum, bound, contexts: the settings of
-                `Optimizer`; None for its default, or for the stored setting.
             read_only: whether to refuse every change.
 
         Returns:

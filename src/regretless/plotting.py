@@ -22,7 +22,7 @@ from regretless.engine import Optimizer
 from regretless.errors import ConfigError, MissingExtraError, NoResultsError
 from regretless.forecast import Forecast
 from regretless.importance import importances
-from regretless.ledger import Ledger
+from regretless.ledger import Ledger, today
 from regretless.results import Landscape, Trial
 from regretless.run import Result
 from regretless.space import Float, Int, Scalar
@@ -195,6 +195,13 @@ def _amount(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
+_TODAY = {
+    "baseline": "the baseline",
+    "observed setting": "the setting observed before",
+    "first point": "the first result",
+}
+
+
 def plot_reward(
     optimizer: Run,
     ax: Axes | None = None,
@@ -207,8 +214,9 @@ def plot_reward(
         optimizer: an `Optimizer`, a `Result` or a `Study`.
         ax: where to draw; None makes new Axes.
         baseline: what an evaluation would have returned without any tuning.  If it is None, it is
-            what the model expects of the baseline of the run.  If the run has none either, the
-            first result is the baseline; its noise then counts in every step, and the band is wide.
+            what the model expects of the baseline of the run, or else of the setting that was
+            observed before the run.  If there is neither, the first result is the baseline; its
+            noise then counts in every step, and the band is wide.
 
     Returns:
         The Axes.  A dotted line shows when exploration has paid for itself.
@@ -252,8 +260,11 @@ def plot_reward(
             va="top",
             color=_CYCLE[2],
         )
-    name = "the first result" if optimizer.baseline is None else "the baseline"
-    name = name if baseline is None else f"the baseline ({float(baseline):.4g})"
+    if baseline is not None:
+        name = f"the baseline ({float(baseline):.4g})"
+    else:
+        found = today(optimizer)
+        name = _TODAY[found.kind] if found else "the first result"
     ax.set(xlabel="evaluations", ylabel=f"total gain over {name}", xlim=(1, max(2, len(steps))))
     return ax
 

@@ -4,7 +4,15 @@ The journal (`studies.journal`) needs SQLAlchemy, and is imported when a study i
 """
 
 from regretless.studies.actor import acting_as
-from regretless.studies.as_json import counts, decision_json, drift_json, study_json, trial_json
+from regretless.studies.as_json import (
+    counts,
+    csv_cell,
+    decision_json,
+    drift_json,
+    study_json,
+    trial_json,
+    write_csv,
+)
 from regretless.studies.study import (
     Snapshot,
     Study,
@@ -19,6 +27,7 @@ __all__ = [
     "Study",
     "acting_as",
     "counts",
+    "csv_cell",
     "decision_json",
     "drift_json",
     "known_before",
@@ -27,4 +36,5 @@ __all__ = [
     "study_json",
     "trial_json",
     "until_spent",
+    "write_csv",
 ]

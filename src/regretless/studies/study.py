@@ -174,6 +174,8 @@ class Study(Reading):
         optimum: float | None = None,
         bound: float | None = None,
         contexts: Mapping[str, Parameter] | None = None,
+        metric: str | None = None,
+        unit: str | None = None,
         read_only: bool = False,
     ) -> Self:
         """Create a study, or open it if it exists.
@@ -188,8 +190,8 @@ class Study(Reading):
             name: the name of the study.
             space, budget, horizon, drift, seed, policy, direction, design, n0, model, noise,
                 defaults, baseline, loss_budget, confidence, guardrails, max_step, change_cost,
-                sparse_changes, free_start, mode, optimum, bound, contexts: the settings of
-                `Optimizer`; None for its default, or for the stored setting.
+                sparse_changes, free_start, mode, optimum, bound, contexts, metric, unit: the
+                settings of `Optimizer`; None for its default, or for the stored setting.
             read_only: whether to refuse every change.
 
         Returns:
@@ -229,6 +231,8 @@ class Study(Reading):
             "optimum": optimum,
             "bound": bound,
             "contexts": contexts,
+            "metric": metric,
+            "unit": unit,
         }
         given = {key: value for key, value in settings.items() if value is not None}
         planned = budget is not None or horizon is not None

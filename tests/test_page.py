@@ -27,6 +27,7 @@ import regretless as rl
 from regretless.service.auth import Tokens
 from regretless.studies.journal import Journal
 from regretless.studies.study import Study
+from regretless.verdict import verdict
 from serving import Service, serving
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -67,6 +68,13 @@ class Page:
         self.driver.get("about:blank")  # an address that differs in its hash loads nothing
         self.driver.get(f"{self.url}/#/" + (f"studies/{quote(study, safe='')}" if study else ""))
         self.wait(lambda: self.all(ready) and self.text("#connection") == "Live")
+
+    def details(self) -> None:
+        """Open what is for experts."""
+        if not self.run("document.querySelector('details.more').open"):
+            self.run("document.querySelector('details.more > summary').click()")
+            self.wait(lambda: self.run("document.querySelector('details.more').open"))
+            self.wait(lambda: self.texts("#model dd"))
 
     def all(self, css: str) -> list[Any]:
         return list(self.driver.find_elements("css selector", css))
@@ -228,60 +236,94 @@ def test_the_incumbent_and_the_budget(page: Page, study: Study) -> None:
     page.open(study.name, "#best-mean")
     best = study.best()
     assert is_shown(page.text("#best-mean"), best.mean)
-    assert_shows(page.text("#best-interval"), 95, best.low, best.high)
+    assert_shows(page.text("#best-mean + small"), 95, best.low, best.high)
     tried = page.text("#best-count").replace("once", "1 time")
     assert_shows(tried, best.count, best.sample_mean, best.luckiest)
     shown = page.facts(".params")
-    assert is_shown(shown["dose"], float(best.params["dose"]))  # type: ignore[arg-type]
+    assert float(shown["dose"]) == best.params["dose"]  # in full digits
     assert (shown["visits"], shown["drug"]) == (str(best.params["visits"]), best.params["drug"])
-    assert page.text("#budget") == "35 of 60 evaluations left"
-    facts = page.facts(".facts")
+    assert (page.text("#budget"), page.text("#budget + small")) == ("35", "of 60; 23 results told")
+    page.details()
+    facts = page.facts("#model")
     assert (facts["Told"], facts["Pending"], facts["Abandoned"]) == ("23", "1", "1")
     noise = study.trials[-1].decision.noise_sd
     assert noise is not None
     assert is_shown(facts["Noise sd of a result"], noise)
     assert study.direction in page.text(".subtitle")
     (waiting,) = study.pending
-    assert str(waiting.decision) in page.card("Pending trials").text
+    assert str(waiting.decision) in page.card("Pending trials").get_property("textContent")
 
 
 def test_the_ribbon_and_the_table(page: Page, study: Study) -> None:
-    page.open(study.name, ".ribbon .cell")
+    page.open(study.name, "#best-mean")
+    page.details()
     cells = [cell.get_attribute("class") for cell in page.all(".ribbon .cell")]
     own = [row for row in study.history() if row.decision]
     assert cells == [f"cell {row.decision.reason} {row.status}" for row in own if row.decision]
     page.button("Show all 26").click()
     cells = page.texts(".trials tbody :is(th, td)")
-    rows = [cells[i : i + 5] for i in range(0, len(cells), 5)]
+    rows = [cells[i : i + 6] for i in range(0, len(cells), 6)]
     assert len(rows) == 26
-    for (number, result, params, why, _), row in zip(rows, reversed(study.history()), strict=True):
+    for (number, date, result, params, why, _), row in zip(
+        rows, reversed(study.history()), strict=True
+    ):
         assert number == ("prior 0" if row.number is None else str(row.number))
+        assert re.match(r"\d+ \w+,? ", date)
         assert why == (str(row.decision) if row.decision else "known before the study")
         assert f"drug = {row.params['drug']}" in params.replace("\xa0", " ")
         assert result == row.status if row.value is None else is_shown(result, row.value)
 
 
 def test_gain_and_regret(page: Page, study: Study) -> None:
-    page.open(study.name, "#optimum")
+    page.open(study.name, "#best-mean")
+    page.details()
     mean, best = told_means(study), study.best().mean
     sign = 1.0 if study.direction == "maximize" else -1.0
     regret = page.card("Cumulative regret")
     assert_shows(regret.text.split("Estimated regret:")[1], np.sum(sign * (best - mean)))
     gain = page.card("Total gain")
-    assert_shows(gain.text.split("point:")[1], np.sum(sign * (mean - mean[0])))
+    before = study.predict({"dose": 1.0, "visits": 4, "drug": "A"})[0]
+    assert_shows(gain.text.split("observed before:")[1], np.sum(sign * (mean - before)))
     page.type("#optimum", str(sign * 45))
     page.wait(lambda: "Regret against the optimum" in regret.text)
     known = regret.text.split("Regret against the optimum")[1]
     assert_shows(known, sign * 45, np.sum(sign * (sign * 45 - mean)))
-    page.type("#baseline", str(sign * 30))
-    page.wait(lambda: "over a baseline of" in gain.text)
-    values = np.array([r.value for r in study.history() if r.status == "told"])
-    totals = np.sum(sign * (mean - sign * 30)), np.sum(sign * (values - sign * 30))
-    assert_shows(gain.text.split("over a baseline of")[1], sign * 30, totals[0], totals[1])
     page.type("#optimum", "many")
     page.wait(lambda: "not a number" in regret.text)
-    page.open(study.name, "#baseline")  # the tab remembers
-    page.wait(lambda: "over a baseline of" in page.card("Total gain").text)
+
+
+def test_the_gain_over_today(page: Page, study: Study) -> None:
+    page.open(study.name, "#best-mean")
+    found = verdict(study.snapshot().optimizer)
+    assert found.over == "observed setting"
+    assert found.percent is not None
+    assert page.text("#state") == {"exploring": "Exploring", "settling": "Settling"}[found.state]
+    assert_shows(page.text("#gain"), abs(found.percent))
+    assert "than the setting observed before the study" in page.text("#gain")
+    assert found.expected_end is not None
+    assert is_shown(page.text("#end"), found.expected_end)
+    assert page.text("#next") == "Next: tell the result of the pending trial, or ask for a trial."
+
+
+def test_the_baseline_is_kept_with_the_study(page: Page, service: Service) -> None:
+    with Study.open(service.storage, "no baseline", space=SPACE, budget=30, seed=1) as study:
+        for _ in range(8):
+            trial = study.ask()
+            study.tell(trial, f(trial.params))
+        page.open("no baseline", "#best-mean")
+        assert "the first point" in page.text("#gain")
+        page.button("Set the baseline…").click()
+        page.type("#answer", "{")
+        page.button("Set the baseline", page.one("dialog")).click()
+        page.wait(lambda: "Not JSON" in page.text("dialog .problem"))
+        today = {"dose": 0.2, "visits": 2, "drug": "C"}
+        page.type("#answer", json.dumps(today))
+        page.button("Set the baseline", page.one("dialog")).click()
+        page.wait(lambda: "today" in page.text("#gain"))
+        assert study.baseline == today
+        found = verdict(study.snapshot().optimizer)
+        assert found.over == "baseline"
+        assert_shows(page.text("#gain"), abs(found.percent or 0.0))
 
 
 def test_what_the_rest_is_expected_to_bring(page: Page, service: Service) -> None:
@@ -289,7 +331,8 @@ def test_what_the_rest_is_expected_to_bring(page: Page, service: Service) -> Non
         for _ in range(9):
             trial = study.ask()
             study.tell(trial, f(trial.params))
-    page.open("ahead", "#start-forecast")
+    page.open("ahead", "#best-mean")
+    page.details()
     card = page.card("What the rest is expected to bring")
     assert "16 simulations" in page.text("#forecast")
     page.button("Simulate the rest", card).click()
@@ -305,7 +348,8 @@ def test_what_the_rest_is_expected_to_bring(page: Page, service: Service) -> Non
 
 
 def test_what_the_policy_weighed(page: Page, study: Study) -> None:
-    page.open(study.name, "#optimum")
+    page.open(study.name, "#best-mean")
+    page.details()
     last = study.trials[-1].decision
     assert last.expected_improvement is not None
     assert last.evaluation_cost is not None
@@ -317,7 +361,8 @@ def test_what_the_policy_weighed(page: Page, study: Study) -> None:
 
 
 def test_what_each_parameter_does(page: Page, study: Study) -> None:
-    page.open(study.name, ".slices figure")
+    page.open(study.name, "#best-mean")
+    page.details()
     best = study.best()
     for chart, name, first in zip(
         page.all(".slices > div"), SPACE.names, [0.1, 1, "A"], strict=True
@@ -332,7 +377,8 @@ def test_what_each_parameter_does(page: Page, study: Study) -> None:
 
 
 def test_calibration(page: Page, study: Study) -> None:
-    page.open(study.name, "#optimum")
+    page.open(study.name, "#best-mean")
+    page.details()
     told = [(r.value, r.decision) for r in study.history() if r.status == "told"]
     known = [(v, d) for v, d in told if d and d.mean is not None]
     z = np.array([(v - d.mean) / np.hypot(d.sd, d.noise_sd) for v, d in known])
@@ -361,14 +407,14 @@ def test_create_a_study_and_watch_it(page: Page, service: Service) -> None:
     page.type("#new-settings", '{"guardrails": [{"metric": "p99_ms", "at_most": 250}]}')
     page.button("Create").click()
     page.wait(lambda: page.text("h1") == "from the page" and page.all("#budget"))
-    page.wait(lambda: page.text("#budget") == "12 of 12 evaluations left")
+    page.wait(lambda: page.text("#budget") == "12")
     with Study.open(service.storage, "from the page") as study:
         assert (study.space, study.direction, study.budget) == (SPACE, "minimize", 12)
         page.type("#extend-to", "2")  # news must not take away what is being typed
         for value in (3.0, 1.0, 2.0):
             study.tell(study.ask(), value, metrics={"p99_ms": 100 + value})
-        page.wait(lambda: page.text("#budget") == "9 of 12 evaluations left")
-        page.wait(lambda: page.facts(".facts")["Told"] == "3")
+        page.wait(lambda: page.text("#budget") == "9")
+        page.wait(lambda: "3 results told" in page.text("#budget + small"))
         assert is_shown(page.text("#best-mean"), study.best().mean)
         assert page.one("#extend-to").get_property("value") == "2"
         assert "Best mean" in page.text("#news")
@@ -393,7 +439,9 @@ def test_create_a_study_and_watch_it(page: Page, service: Service) -> None:
         page.type("#tell-4", "half")
         page.button("Tell").click()
         page.wait(lambda: "must be a number" in page.card("Pending trials").text)
-        page.button("Abandon").click()
+        page.button("Abandon…").click()
+        assert "Abandon trial 4?" in page.one("dialog").text
+        page.button("Abandon", page.one("dialog")).click()
         page.wait(lambda: study.history()[-1].status == "abandoned")
         page.wait(lambda: not page.all("#tell-4"))
     page.open()
@@ -411,7 +459,9 @@ def test_what_the_service_says_is_shown(page: Page, service: Service) -> None:
     page.wait(lambda: "taken" in page.text(".create .problem"))
     page.open("taken", "#budget")
     page.driver.get(f"{page.url}/#/studies/nobody")
-    page.wait(lambda: "nobody" in page.text(".subtitle"))
+    page.wait(lambda: "404: there is no such study" in page.text("main"))
+    assert "nobody" in page.text("main .lost")
+    assert page.one("main .lost a").get_attribute("href").endswith("#/")
 
 
 def test_what_is_to_be_tried_is_shown_in_full(page: Page, service: Service) -> None:
@@ -432,7 +482,10 @@ def test_what_is_to_be_tried_is_shown_in_full(page: Page, service: Service) -> N
     pending = page.card("Pending trials").get_property("textContent")
     for name, value in trial.params.items():
         assert f"{name}\u00a0=\u00a0{value!r}" in pending
-    assert page.facts(".params")["n"] == str(best.params["n"])
+    shown = page.facts(".params")
+    assert (shown["n"], float(shown["x"])) == (str(best.params["n"]), best.params["x"])
+    assert shown["id"] == str(best.params["id"])
+    page.details()
     along_x = page.card("What each parameter does").get_property("textContent")
     assert f"the best point has {best.params['x']:.2e}".replace("e+09", "") in along_x
 
@@ -499,7 +552,7 @@ def test_only_the_keyboard(page: Page, one_study: Study) -> None:
     page.press(Keys.HOME, Keys.ARROW_RIGHT)
     second = [row.number for row in one_study.history() if row.status == "told"][1]
     figure = page.driver.switch_to.active_element.find_element("xpath", "..")
-    assert f"After trial {second}:" in figure.text
+    assert f"Trial {second} (" in figure.text
     outline = page.run("getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"  # one sees where one is
 
@@ -509,8 +562,9 @@ def test_for_those_who_listen(page: Page, one_study: Study) -> None:
     assert page.run("document.documentElement.lang") == "en"
     for landmark in ("header", "nav[aria-label]", "main"):
         assert len(page.all(landmark)) == 1
+    page.details()
     charts = page.all("main svg[role=img], .ribbon[role=img]")
-    assert len(charts) == 1 + 5 + 3
+    assert len(charts) == 1 + 6 + 3
     assert all(chart.get_attribute("aria-label") for chart in charts)
     captions = [caption for caption in page.all("figcaption") if caption.is_displayed()]
     assert captions
@@ -575,7 +629,7 @@ def test_a_lost_connection_is_said_and_mended(driver: Any, tmp_path: Path) -> No
         service.kill()
         page.wait(lambda: page.text("#connection") == "Connection lost")
         assert "does not answer" in page.text("#lost")
-        assert page.text("#budget") == "5 of 5 evaluations left"  # what was true stays
+        assert page.text("#budget") == "5"  # what was true stays
         service.start()
         page.button("Try now").click()
         page.wait(lambda: page.text("#connection") == "Live")
@@ -590,7 +644,7 @@ def test_a_study_that_is_gone_is_missed_and_found_again(driver: Any, tmp_path: P
         page.wait(lambda: "there is no study 'late'" in page.text("main"))
         assert page.text("#connection") == "Not connected"
         Study.open(service.storage, "late", space=SPACE, budget=5).close()
-        page.wait(lambda: page.text("#budget") == "5 of 5 evaluations left")
+        page.wait(lambda: page.text("#budget") == "5")
         with Journal.open(service.storage) as journal:
             rows = "DELETE FROM regretless_events WHERE study = 'late'"
             journal._run(lambda conn: conn.exec_driver_sql(rows))
@@ -625,7 +679,7 @@ def test_a_link_shows_one_study(driver: Any, tmp_path: Path) -> None:
         link = Tokens.from_file(tmp_path / "tokens").link("sh?own", days=1)
         page = Page(driver, service.url)
         driver.get(f"{service.url}/#/studies/sh%3Fown?token={link}")
-        page.wait(lambda: page.text("#budget") == "5 of 5 evaluations left")
+        page.wait(lambda: page.text("#budget") == "5")
         assert driver.current_url == f"{service.url}/#/studies/sh%3Fown"  # the token does not stay
         driver.get(f"{service.url}/#/")
         page.wait(lambda: "the link shows one study" in page.text("main"))
@@ -655,10 +709,11 @@ def test_proposals_are_approved_and_rejected(page: Page, service: Service) -> No
         page.button("Reject…", page.card("Proposals")).click()
         page.type("#answer", f"{EVIL} is too slow")
         study.tell(0, 38.0)  # news come in while somebody is typing
-        page.wait(lambda: page.facts(".facts")["Told"] == "1")
+        page.wait(lambda: "1 result told" in page.text("#budget + small"))
         assert page.one("#answer").get_attribute("value") == f"{EVIL} is too slow"
         page.button("Reject").click()
-        page.wait(lambda: page.facts(".facts")["Rejected"] == "1")
+        page.details()
+        page.wait(lambda: page.facts("#model")["Rejected"] == "1")
         assert study.history()[1].note == f"{EVIL} is too slow"
         page.wait(lambda: f"{EVIL} is too slow" in page.text("table.trials"))
         assert page.driver.title != "hacked"
@@ -671,7 +726,8 @@ def test_results_are_retracted(page: Page, service: Service) -> None:
     with Study.open(service.storage, "corrections", space=SPACE, budget=9) as study:
         study.observe({"dose": 1.0, "visits": 4, "drug": "A"}, 39.0)
         study.tell(study.ask(), 3e4)
-        page.open("corrections", "table.trials")
+        page.open("corrections", "#best-mean")
+        page.details()
         page.wait(lambda: len(page.all("table.trials tbody tr")) == 2)
         page.button("Retract…").click()  # the newest first
         page.type("#answer", "grams")

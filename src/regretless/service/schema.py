@@ -33,6 +33,7 @@ from regretless.results import Best, Row, Trial
 from regretless.service.forecasts import Ahead
 from regretless.studies import Snapshot, counts, decision_json, drift_json, trial_json
 from regretless.studies.journal import StoredEvent, StudyInfo
+from regretless.verdict import verdict
 
 MAX_BUDGET = 1_000_000
 MAX_BATCH = 100
@@ -506,12 +507,14 @@ class Summary(BaseModel):
     mode: str | None = None
     metric: Annotated[str | None, Field(description="what the results measure")] = None
     unit: Annotated[str | None, Field(description="of the results")] = None
+    verdict: Annotated[str | None, Field(description="where it stands, as a sentence")] = None
     best: BestOut | None = None
 
     @classmethod
     def of(cls, view: Snapshot) -> Self:
         optimizer = view.optimizer
-        best = BestOut.of(optimizer.best()) if optimizer.observations else None
+        found = verdict(optimizer)
+        best = None if found.best is None else BestOut.of(found.best)
         return cls(
             name=view.name,
             updated=view.time,
@@ -523,6 +526,7 @@ class Summary(BaseModel):
             mode=optimizer.safety.mode,
             metric=optimizer.metric,
             unit=optimizer.unit,
+            verdict=str(found),
             best=best,
         )
 

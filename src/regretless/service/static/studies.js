@@ -2,7 +2,7 @@
 
 import { age, api, h, inAddress, interval, recall, remember, rounded, withUnit } from "./tools.js";
 
-const HEADS = ["Study", "Progress", "Best mean (95 % interval)", "Updated"];
+const HEADS = ["Study", "Verdict", "Progress", "Best mean (95 % interval)", "Updated"];
 
 export function listView() {
   const body = h("tbody", { role: "rowgroup" });
@@ -76,12 +76,14 @@ function studyRow(name) {
   const progress = h("progress", { "aria-label": "Budget spent" });
   const done = h("span");
   const best = h("span");
+  const verdict = h("span");
   const updated = h("time");
   const cell = (label, ...content) => h("td", { role: "cell", "data-label": label }, ...content);
   const element = h(
     "tr",
     { role: "row" },
     h("th", { scope: "row", role: "rowheader" }, link, " ", direction),
+    cell("Verdict", verdict),
     cell("Progress", progress, " ", done),
     cell("Best mean", best),
     cell("Updated", updated),
@@ -94,6 +96,7 @@ function studyRow(name) {
     progress.hidden = done.hidden = Boolean(study.error);
     if (study.error) return;
     progress.hidden = study.budget === null; // no end
+    verdict.textContent = standing(study.verdict);
     const what = study.metric ? ` ${study.metric}` : "";
     direction.textContent = `${study.direction}${what}${study.archived ? " · archived" : ""}`;
     progress.max = Math.max(study.budget, study.asked);
@@ -105,6 +108,9 @@ function studyRow(name) {
   };
   return { element, update, tick };
 }
+
+// The state and the gain; what is left stands in another column.
+const standing = (sentence) => sentence.split(/, (?=\d+ trials? left|no end)/)[0];
 
 function bestOf({ best, unit }) {
   if (!best) return "nothing told yet";

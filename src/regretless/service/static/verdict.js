@@ -66,7 +66,7 @@ export function verdict() {
 }
 
 const tile = ([term, id, value, note]) =>
-  h("div", {}, h("dt", {}, term), h("dd", { id }, value, note ? h("small", {}, note) : ""));
+  h("div", {}, h("dt", {}, term), h("dd", {}, h("span", { id }, value), h("small", {}, note)));
 
 // "16 % better than today (95 %: 13 to 20)", or the same in the unit of the results.
 function gained({ verdict: v, unit, metric, direction }) {

@@ -36,10 +36,11 @@ from regretless.engine import (
 )
 from regretless.errors import ConfigError, StorageError
 from regretless.ledger import Ledger, Violations
-from regretless.results import Best, Row, Trial
+from regretless.results import Best, Row, Trial, axis_label
 from regretless.safety import OBJECTIVE
 from regretless.space import Scalar, Space
 from regretless.studies import Snapshot, csv_cell, trial_json, write_csv
+from regretless.verdict import verdict
 
 if TYPE_CHECKING:  # the journal needs SQLAlchemy, and `regretless` must name rich if it is missing
     from rich.console import Console
@@ -64,11 +65,12 @@ def summary(view: Snapshot, where: str, now: datetime | None = None) -> list[str
     counts = ", ".join(f"{n} {status}" for status, n in states.items()) or "nothing yet"
     archived = " (archived)" if view.archived else ""
     lines = [
-        f"{view.name}{archived} in {where}: {optimizer.direction} with {optimizer.policy.name},"
+        f"{view.name}{archived} in {where}: {_aim(optimizer)} with {optimizer.policy.name},"
         f" asked {optimizer._records.horizon} ({counts}),"
         f" last event {age(now - view.time)} ago"
     ]
     if optimizer.observations:
+        lines.append(str(verdict(optimizer)))
         lines += best_point(optimizer.best())
         noise = optimizer.noise_range()
         lines += [] if noise is None else [f"noise: {noise}"]
@@ -82,6 +84,12 @@ def summary(view: Snapshot, where: str, now: datetime | None = None) -> list[str
         waiting = (f"{t.number} (for {age(now - view.since[t.number])})" for t in trials)
         lines += [f"{status}: {', '.join(waiting)}"] if trials else []
     return lines
+
+
+def _aim(optimizer: Optimizer) -> str:
+    """What the run is for: "minimize p99 latency (ms)"."""
+    label = axis_label(optimizer.metric, optimizer.unit, "")
+    return " ".join(filter(None, (optimizer.direction, label)))
 
 
 def best_point(best: Best) -> list[str]:

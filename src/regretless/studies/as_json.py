@@ -14,6 +14,7 @@ from regretless.ledger import Ledger
 from regretless.results import Decision, Row, Trial
 from regretless.space import Space
 from regretless.studies.study import Snapshot
+from regretless.verdict import verdict
 
 _COUNTED = ("told", "pending", "abandoned", "observed", "proposed", "rejected", "retracted")
 
@@ -33,6 +34,7 @@ def study_json(view: Snapshot) -> dict[str, Any]:
         "asked": optimizer.asked,
         "remaining": optimizer.remaining,
         "archived": view.archived,
+        "verdict": verdict(optimizer).to_json(),
         "pending": {t.number: view.asked_at[t.number].isoformat() for t in optimizer.pending},
         "proposed": {t.number: view.asked_at[t.number].isoformat() for t in optimizer.proposed},
         "best": asdict(optimizer.best()) if optimizer.observations else None,

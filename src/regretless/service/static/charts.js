@@ -280,6 +280,12 @@ function powers(a, b, room) {
   return { ticks, format: power };
 }
 
+// The labels of a log axis, for the tests.
+export const ticksOf = (low, high, room) => {
+  const { ticks, format } = powers(Math.log10(low), Math.log10(high), room);
+  return ticks.map(format);
+};
+
 const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
 
 // 0.001 and 10,000 as they are; what has more digits as 2×10⁷.

@@ -61,6 +61,7 @@ export function studyView(name, refresh, announce) {
     for (const section of first) section.tick?.();
   };
   const update = (data) => {
+    if (!shown) performance.mark("study-shown");
     page.hidden = false; // first: a chart draws at the width that it finds
     lost.hidden = true;
     for (const section of details.open ? [...first, ...more] : first) section.update(data);

@@ -68,6 +68,7 @@ function side(name) {
     // The same card is there twice: ids are for the page of one study.
     for (const each of [card, ...card.querySelectorAll("[id]")]) each.removeAttribute("id");
     card.removeAttribute("aria-labelledby");
+    card.removeAttribute("aria-label");
   }
   let etag = null;
   let last = null;
@@ -101,7 +102,7 @@ const mean = (best) => rounded(best.mean, (best.high - best.low) / 4);
 
 function draw(holder, names, found) {
   holder.hidden = false;
-  const head = ["", ...names].map((text) => h("th", { scope: "col" }, text));
+  const head = [h("td"), names.map((text) => h("th", { scope: "col" }, text))];
   const rows = ROWS.map(([title, of]) =>
     h("tr", {}, h("th", { scope: "row" }, title), found.map((data) => h("td", {}, of(data)))),
   );

@@ -27,9 +27,9 @@ export function studyView(name, refresh, announce) {
     doing,
     traffic(),
     guardrails(),
-    contexts(),
   ];
   const more = [
+    contexts(),
     ribbon(),
     reward(),
     regret(name),

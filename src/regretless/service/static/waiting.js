@@ -3,7 +3,7 @@
 import { age, api, card, h, question, reads, typed, verbs, when } from "./tools.js";
 import { inWords } from "./verdict.js";
 
-const FIRST = 3; // trials that are listed at once
+const FIRST = 2; // trials that are listed at once
 
 // -- pending trials -------------------------------------------------------------------------------
 

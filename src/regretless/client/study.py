@@ -132,6 +132,8 @@ class Client(Connection):
         optimum: float | None = None,
         bound: float | None = None,
         contexts: Mapping[str, Parameter] | None = None,
+        metric: str | None = None,
+        unit: str | None = None,
     ) -> RemoteStudy:
         """Create a study, or open it if it exists with the same settings.
 
@@ -162,6 +164,8 @@ class Client(Connection):
             "contexts": None if contexts is None else Contexts(contexts).to_json(),
             "horizon": horizon,
             "drift": drift.to_json() if isinstance(drift, Drift) else drift,
+            "metric": metric,
+            "unit": unit,
         }
         given = {key: value for key, value in settings.items() if value is not None}
         limits = {

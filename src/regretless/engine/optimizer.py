@@ -22,7 +22,13 @@ from regretless._internal.blas import one_thread
 from regretless._internal.frames import dataframe_of
 from regretless._internal.locks import WithLock, in_turn
 from regretless._internal.shown import shown
-from regretless._internal.validate import LEAST_SCALE, is_iterable, is_one_of, whole
+from regretless._internal.validate import (
+    LEAST_SCALE,
+    check_name,
+    is_iterable,
+    is_one_of,
+    whole,
+)
 from regretless.defaults import Noise, defaults_of
 from regretless.design import Start, checked_design, checked_n0, farthest
 from regretless.engine import saved
@@ -90,6 +96,7 @@ from regretless.results import (
     PeriodEffect,
     Row,
     Trial,
+    axis_label,
     number_of,
 )
 from regretless.safety import CONTROL, OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
@@ -167,6 +174,8 @@ class Optimizer(WithLock):
             results then count less, and sudden changes are noticed.
         contexts: what the environment decides and the run only sees, such as the hour of the day:
             `{"hour": rl.Cyclic(0, 24)}`.  Each `ask` then needs its `context`.
+        metric: what the results measure, such as "p99 latency".  It is only shown.
+        unit: the unit of the results, such as "ms".  It is only shown.
 
     Raises:
         ConfigError: a setting is not valid.
@@ -214,6 +223,8 @@ class Optimizer(WithLock):
         horizon: int | None = None,
         drift: str | Drift | None = None,
         contexts: Mapping[str, Parameter] | None = None,
+        metric: str | None = None,
+        unit: str | None = None,
     ) -> None:
         if not isinstance(space, Space):
             raise ConfigError(f"space: need a Space, got {shown(space)}")
@@ -252,6 +263,10 @@ class Optimizer(WithLock):
             fit = self.defaults.loss.applied_to(self.defaults.fit)
             self.defaults = self.defaults._replace(fit=fit)
         self._known = Known.of(optimum, bound)
+        for what, name in (("metric", metric), ("unit", unit)):
+            if name is not None:
+                check_name(what, name)
+        self.metric, self.unit = metric, unit
         self.drift = Drift.checked(drift)
         if self.drift is not None and self.model.noise != "constant":
             raise ConfigError("drift: not together with noise='auto', give one of the two")
@@ -1072,7 +1087,14 @@ class Optimizer(WithLock):
             **safety,
             **known,
             **contexts,
+            **self._labels,
         }
+
+    @property
+    def _labels(self) -> dict[str, str]:
+        """The name of the results and their unit, as far as they were given."""
+        labels = {"metric": self.metric, "unit": self.unit}
+        return {name: text for name, text in labels.items() if text is not None}
 
     @classmethod
     def from_spec(
@@ -1745,6 +1767,7 @@ def html_of(optimizer: Optimizer, name: str = "Optimizer") -> str:
     state = {
         "policy": optimizer.policy.name,
         "direction": optimizer.direction,
+        "results are": axis_label(optimizer.metric, optimizer.unit),
         "evaluations": f"{optimizer._records.horizon} asked for",
         "results": optimizer.observations,
         "pending": len(optimizer.pending),

@@ -6,7 +6,9 @@ The docstrings of the endpoints are shown to users, at /docs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
+from io import StringIO
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
@@ -34,7 +36,7 @@ from regretless.service.schema import (
     context_from_json,
 )
 from regretless.space import Contexts, Space, change_from_json
-from regretless.studies import Snapshot, Study, known_before, observe_nth
+from regretless.studies import Snapshot, Study, known_before, observe_nth, write_csv
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {
@@ -283,6 +285,20 @@ async def rename(name: Name, studies: All, wish: schema.NewNameOf) -> None:
     await studies.rename(name, wish.name)
 
 
+@router.post("/{name}/link")
+async def share(this: This, request: Request, wish: schema.LinkIn | None = None) -> schema.LinkOut:
+    """A token for a link to the page, by which others can read this study and change nothing.
+
+    It is signed with the token of this request, and ends with that one, too.  Without tokens
+    everybody who reaches the service can read it, so the answer has none.
+    """
+    days = (wish or schema.LinkIn()).days
+    header = request.headers.get("authorization", "")
+    token = request.app.state.tokens.link_by(header, this.study.name, days)
+    until = None if token is None else datetime.now(UTC) + timedelta(days=days)
+    return schema.LinkOut(token=token, until=until)
+
+
 @router.post("/{name}/space", status_code=NO_CONTENT)
 async def change_space(this: This, change: schema.Change, key: Key = None) -> None:
     """Add, freeze, widen or drop parameters.  All results stay.
@@ -329,6 +345,14 @@ async def trials(this: This, after: AfterTrial = -1, limit: Limit = 100) -> list
     return await this.do(_rows, this.study, lambda row: row.number is not None, after + 1, limit)
 
 
+@router.get("/{name}/export", response_class=Response)
+async def export(this: This) -> Response:
+    """All trials and results as CSV, as `regretless export` writes them."""
+    text = await this.do(_csv, this.study)
+    headers = {"Content-Disposition": 'attachment; filename="study.csv"'}
+    return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
+
+
 @router.get("/{name}/observations")
 async def observations(this: This, after: After = 0, limit: Limit = 100) -> list[schema.RowOut]:
     """Results that were known before, in order; for the next page, `after` is how many you have."""
@@ -365,6 +389,12 @@ def _rows(
     view = study.snapshot()
     rows = [row for row in view.optimizer.history() if wanted(row)]
     return [schema.RowOut.of(row, view) for row in rows[skip : skip + limit]]
+
+
+def _csv(study: Study) -> str:
+    out = StringIO()
+    write_csv(out, study.space, study.history())
+    return out.getvalue()
 
 
 def _best(view: Snapshot) -> schema.BestOut:

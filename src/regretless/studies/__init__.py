@@ -7,10 +7,12 @@ from regretless.studies.actor import acting_as
 from regretless.studies.as_json import (
     allocation_json,
     counts,
+    csv_cell,
     decision_json,
     drift_json,
     study_json,
     trial_json,
+    write_csv,
 )
 from regretless.studies.study import (
     Snapshot,
@@ -27,6 +29,7 @@ __all__ = [
     "acting_as",
     "allocation_json",
     "counts",
+    "csv_cell",
     "decision_json",
     "drift_json",
     "known_before",
@@ -35,4 +38,5 @@ __all__ = [
     "study_json",
     "trial_json",
     "until_spent",
+    "write_csv",
 ]

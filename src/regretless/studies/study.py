@@ -185,6 +185,8 @@ class Study(Serving):
         optimum: float | None = None,
         bound: float | None = None,
         contexts: Mapping[str, Parameter] | None = None,
+        metric: str | None = None,
+        unit: str | None = None,
         read_only: bool = False,
     ) -> Self:
         """Create a study, or open it if it exists.
@@ -240,6 +242,8 @@ class Study(Serving):
             "optimum": optimum,
             "bound": bound,
             "contexts": contexts,
+            "metric": metric,
+            "unit": unit,
         }
         given = {key: value for key, value in settings.items() if value is not None}
         planned = budget is not None or horizon is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -515,6 +516,25 @@ def test_after_a_fork_each_process_sends_what_it_recorded(service: FakeService) 
     assert service.totals() == {1: (2, 2.0, 2.0), 2: (3, 30.0, 300.0)}
 
 
+# --- the page of the documentation ----------------------------------------------------------------
+
+
+def test_the_example_of_the_page_runs(service: FakeService) -> None:
+    page = (ROOT / "docs" / "traffic.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    block = block.replace("http://127.0.0.1:8080", service.url)
+    exec(compile(block, "traffic.md", "exec"), {"serve": lambda customer, price: price})
+    assert sum(count for count, _, _ in service.totals().values()) == 3
+
+
+def test_the_slots_of_the_page_are_right() -> None:
+    page = (ROOT / "docs" / "traffic.md").read_text()
+    rows = re.findall(r"^\| ([^|]+) \| (\d+) \|$", page, flags=re.MULTILINE)
+    assert len(rows) == 5
+    for unit, slot in rows:
+        assert slot_of("" if unit == "(empty)" else unit, "shop") == int(slot)
+
+
 # --- node -----------------------------------------------------------------------------------------
 
 NODE_RUN = """
@@ -567,14 +587,18 @@ traffic.record(101, 2);
 
 @needs_node
 def test_node_without_a_valid_table(service: FakeService) -> None:
-    service.table = table({1: 1.0}, ttl=1.0, valid_for=0.2)
+    service.table = table({1: 1.0})
     program = """
 const url = process.argv[1];
-const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const now = performance.now();
+let later = 0; // ms
+performance.now = () => now + later;
 const traffic = await Traffic.open(url, "shop", { flushSeconds: 1e6 });
 const first = traffic.assign("a");
 globalThis.fetch = async () => { throw new Error("away"); };
-while (!traffic.expired) await pause(10);
+later = 599_999;
+if (traffic.expired) throw new Error("too early");
+later = 600_001;
 const second = traffic.assign("a");
 traffic.record(second, 1);
 traffic.record(first, 3);

@@ -32,6 +32,7 @@ from regretless._internal.validate import (
 from regretless.defaults import Noise
 from regretless.engine import (
     Abandoned,
+    Allocated,
     Approved,
     Archived,
     Asked,
@@ -39,6 +40,7 @@ from regretless.engine import (
     Changed,
     Created,
     Direction,
+    Ended,
     Event,
     Extended,
     Jumped,
@@ -50,6 +52,7 @@ from regretless.engine import (
     Records,
     Rejected,
     Renamed,
+    Reported,
     Retracted,
     Told,
     Unarchived,
@@ -68,7 +71,7 @@ from regretless.safety import Guardrail, Measured, Mode, Step
 from regretless.space import Parameter, Scalar, Space
 from regretless.studies import forks
 from regretless.studies.naming import archiving_key
-from regretless.studies.reading import Reading
+from regretless.studies.serving import Overtaken, Serving
 from regretless.studies.settings import alike, differences, through_json
 from regretless.studies.state import Snapshot, State, content_of
 
@@ -95,13 +98,16 @@ _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
         Retracted,
         Unobserved,
         Changed,
+        Allocated,
         Archived,
     ),
     Jumped: (Retracted, Unobserved),  # the first result after it
-    Extended: (Asked, Extended),
-    Baseline: (Asked, Baseline, Changed),
+    Extended: (Asked, Allocated, Extended),
+    Baseline: (Asked, Allocated, Baseline, Changed),
     Abandoned: (Told, Abandoned, Retracted),
-    Told: (),
+    Told: (Reported,),
+    Reported: (Told, Retracted),
+    Ended: (Reported, Allocated, Ended, Retracted),
     Observed: (Changed,),
     Changed: (Changed, Baseline),  # the baseline is a point of the new space
     Approved: (*_VERDICTS, Archived),
@@ -114,11 +120,11 @@ _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
 }
 
 
-class _Overtaken(Exception):
-    """Another process wrote a conflicting event first.  Create the event again."""
+# All that concerns an ask, and what others reported makes no difference.
+_RIVALS[Allocated] = (*_RIVALS[Asked], Ended)
 
 
-class Study(Reading):
+class Study(Serving):
     """An optimiser in a database, for any number of threads, processes and machines.
 
     `Study.open` creates or opens one.  It has the verbs of `Optimizer`.  Each verb and property
@@ -645,7 +651,7 @@ class Study(Reading):
                 if within_budget and not state.optimizer.remaining:
                     raise BudgetError(f"the budget of {state.optimizer.budget} is spent")
                 proposal = state.optimizer.propose(context)
-                with suppress(_Overtaken), self._lock:
+                with suppress(Overtaken), self._lock:
                     stored = self._append(state.last, proposal, key)
                     self._state.optimizer._take_proposal_of(state.optimizer)
                     event = self._take_in(stored)
@@ -689,7 +695,7 @@ class Study(Reading):
                 if stored is not None and key is not None:
                     before = f"{stored.kind} {shown(stored.body)}"
                     raise TrialError(f"the key {shown(key)} was used before: {before}")
-                with suppress(_Overtaken):
+                with suppress(Overtaken):
                     stored = self._append(state.last, event, key or _key_of(event, state))
                     there = self._take_in(stored)
                     if _same(there, event):
@@ -721,18 +727,22 @@ class Study(Reading):
             return new
 
     def _append(self, after: StoredEvent, event: Event, key: str | None) -> StoredEvent:
-        """Append the event; raise _Overtaken if a conflicting one was written after `after`."""
+        """Append the event; raise Overtaken if a conflicting one was written after `after`."""
+        kind, version, body = write(event)
+        return self._journal.append_if(
+            self.name, kind, body, self._check(event), after=after, version=version, key=key
+        )
+
+    def _check(self, event: Event) -> Callable[[list[StoredEvent]], None]:
+        """The function that raises Overtaken if one of these events conflicts with `event`."""
         rivals, state = _RIVALS[type(event)], self._state
 
         def check(new: list[StoredEvent]) -> None:
             for other in new:
-                if isinstance(state.read(other), rivals):
-                    raise _Overtaken
+                if isinstance(there := state.read(other), rivals) and _concerns(there, event):
+                    raise Overtaken
 
-        kind, version, body = write(event)
-        return self._journal.append_if(
-            self.name, kind, body, check, after=after, version=version, key=key
-        )
+        return check
 
     def _take_in(self, stored: StoredEvent) -> Event:
         """Fold an appended event and the events before it.  The caller holds the lock."""
@@ -817,15 +827,32 @@ def _key_of(event: Event, state: State) -> str | None:
         return f"unobserved {event.index}"
     if isinstance(event, Created | Asked | Observed | Extended | Baseline | Changed | OfStudy):
         return None
+    if isinstance(event, Reported | Allocated):
+        return None
     verb = "verdict" if isinstance(event, Approved | Rejected) else type(event).__name__.lower()
     corrections = len(state.optimizer._records.trials[event.number].corrections)
     return f"{verb} {event.number}" + (f" after {corrections} retracted" if corrections else "")
+
+
+def _concerns(there: Event, made: Event) -> bool:
+    """Whether a result that was told or reported is one of the trials of an event."""
+    one, other = _numbers(there), _numbers(made)
+    return one is None or other is None or bool(one & other)
+
+
+def _numbers(event: Event) -> set[int] | None:
+    """The trials whose results an event has; None if it has none."""
+    if isinstance(event, Reported):
+        return {each.number for each in event.increments}
+    return {event.number} if isinstance(event, Told | Retracted) else None
 
 
 def _same(there: Event, made: Event) -> bool:
     """Whether the stored event equals the new one, apart from its time and number."""
     if isinstance(there, Told) and isinstance(made, Told):
         return there.outcomes == made.outcomes and alike(there.context, made.context)
+    if isinstance(there, Reported) and isinstance(made, Reported):
+        return there.increments == made.increments
     if isinstance(there, Retracted) and isinstance(made, Retracted):
         return there.number == made.number
     if isinstance(there, Unobserved) and isinstance(made, Unobserved):

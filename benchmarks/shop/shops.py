@@ -15,6 +15,7 @@ import regretless as rl
 from regretless._internal.arrays import Array
 
 CUSTOMERS, PERIODS = 20_000, 50
+FLUSHES = 10  # of a period: results arrive so often
 LATE, LATEST = 0.03, 5  # the share of late results, and by how many periods at most
 TODAY = (0.5, 0.8)  # the share of settings that today's setting is better than
 LAYOUTS = ("list", "grid", "large", "compact")
@@ -63,9 +64,10 @@ class Shop:
     def day(self, period: int) -> float:
         return float(self.days[period % 7])
 
-    def serve(self, params: dict[str, Any], period: int, customers: int, row: int) -> list[Any]:
-        """What the customers of a period spend; the noise depends on the number of the row."""
-        rng = np.random.default_rng([_STREAM, 1, self.seed, period, row])
+    def serve(
+        self, params: dict[str, Any], period: int, customers: int, rng: np.random.Generator
+    ) -> list[Increment]:
+        """What customers of a period spend, by when it becomes known."""
         log_conversion, log_basket = (float(x[0]) for x in self.effects(at(self.space, params)))
         conversion = np.exp(log_conversion) * self.day(period)
         shares = [1.0 - LATE, *[LATE / LATEST] * LATEST]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ class Arm(NamedTuple):
 
 
 class Tool:
-    """Asked once a period for a table, and told all results that have arrived after it."""
+    """Asked for a table at the start of each period, and told results as they arrive."""
 
     def __init__(self, shop: Shop) -> None:
         self.shop = shop
@@ -32,8 +33,9 @@ class Tool:
     def take(self, period: int, arm: int, results: Increment) -> None:
         """Results of an arm that was served in this period; they may be late."""
 
-    def close(self) -> None:
-        """The last period is over."""
+    def changed(self) -> list[Arm] | None:
+        """Another table for the rest of the period; None to go on with the last one."""
+        return None
 
 
 class Today(Tool):
@@ -43,10 +45,11 @@ class Today(Tool):
         return [Arm(0, self.shop.today, 1.0)]
 
 
-def mean_and_sem(results: Increment) -> tuple[float, float]:
-    mean = results.sum / results.count
-    variance = max(results.sum_squares / results.count - mean**2, 1e-12)
-    return mean, (variance / results.count) ** 0.5
+def mean_and_sem(results: list[Increment]) -> tuple[float, float]:
+    count = sum(each.count for each in results)
+    mean = sum(each.sum for each in results) / count
+    variance = max(sum(each.sum_squares for each in results) / count - mean**2, 1e-12)
+    return mean, (variance / count) ** 0.5
 
 
 class OneTrial(Tool):
@@ -63,7 +66,7 @@ class OneTrial(Tool):
         self._optimizer = rl.Optimizer(
             shop.space, budget=PERIODS, baseline=shop.today, seed=shop.seed
         )
-        self._results: dict[int, Increment] = {}
+        self._results: dict[int, list[Increment]] = {}
         self._trial: rl.Trial | None = None
 
     def table(self, period: int) -> list[Arm]:
@@ -77,7 +80,36 @@ class OneTrial(Tool):
 
     def take(self, period: int, arm: int, results: Increment) -> None:
         if results.late == 0:
-            self._results[arm] = results
+            self._results.setdefault(arm, []).append(results)
+
+
+class Ours(Tool):
+    """A table of our default for each period; rows that are clearly worse end within it."""
+
+    def __init__(self, shop: Shop, arms: int = 8, end_early: float = 0.05) -> None:
+        super().__init__(shop)
+        self._arms, self._end_early = arms, end_early
+        self._optimizer = rl.Optimizer(
+            shop.space, budget=PERIODS * arms, baseline=shop.today, seed=shop.seed
+        )
+        self._version = 0
+
+    def table(self, period: int) -> list[Arm]:
+        begins = datetime(2026, 1, 5, tzinfo=UTC) + timedelta(days=period)
+        self._optimizer.allocate(self._arms, ttl=86_400.0, end_early=self._end_early, time=begins)
+        return self.changed() or []
+
+    def changed(self) -> list[Arm] | None:
+        table = self._optimizer.allocation
+        if table is None or table.version == self._version:
+            return None
+        self._version = table.version
+        return [Arm(row.trial.number, row.trial.params, row.share) for row in table.rows]
+
+    def take(self, period: int, arm: int, results: Increment) -> None:
+        self._optimizer.report(
+            arm, count=results.count, sum=results.sum, sum_squares=results.sum_squares
+        )
 
 
 def fixed_arms(shop: Shop, count: int) -> list[dict[str, Any]]:

@@ -118,5 +118,11 @@ def vectors() -> dict:
     return {"hashes": hashes, "tables": assigned}
 
 
+def lines_of(cases: list) -> str:
+    """JSON with a line for each case, in ASCII: half a character is written as an escape."""
+    return "[\n" + ",\n".join(json.dumps(case) for case in cases) + "\n]"
+
+
 if __name__ == "__main__":
-    PATH.write_text(json.dumps(vectors(), indent=0) + "\n")  # ASCII: half characters as \ud800
+    parts = [f"{json.dumps(name)}: {lines_of(cases)}" for name, cases in vectors().items()]
+    PATH.write_text("{" + ",\n".join(parts) + "}\n")

@@ -38,7 +38,7 @@ from regretless.results import Trial, number_of
 from regretless.space import Scalar
 
 MOST_REPORTS = 500  # of one call
-LARGEST = 1e100  # a value
+LARGEST = 1e40  # a value: the service takes sums of squares up to 1e100
 REFRESHES = 8  # in the time for which a table is valid
 AGAIN_SECONDS = 5.0  # until another try, if the table could not be fetched
 _MASK = 0xFFFFFFFF
@@ -300,13 +300,13 @@ class Traffic:
 
     def close(self, patience: float = 10.0) -> None:
         """Send the outcomes, for up to `patience` seconds, and end the background thread."""
+        deadline = monotonic() + checked_seconds("patience", patience, least=0.0)
         with self._lock:
             self._closed = True
         self._ending.set()
         _open.discard(self)
         if self._worker is not None:
             self._worker.join(patience)
-        deadline = monotonic() + checked_seconds("patience", patience, least=0.0)
         while not self.flush() and monotonic() < deadline:
             threading.Event().wait(0.2)
         if self.unsent:

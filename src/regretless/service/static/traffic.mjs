@@ -13,7 +13,7 @@
 // (regretless.client.Traffic) does the same, and both keep to tests/assets/assignment_vectors.json.
 
 const MOST_REPORTS = 500; // of one call
-const LARGEST = 1e100; // a value
+const LARGEST = 1e40; // a value: the service takes sums of squares up to 1e100
 const REFRESHES = 8; // in the time for which a table is valid
 const AGAIN_SECONDS = 5; // until another try, if the table could not be fetched
 const MAY_PASS = [401, 403, 408, 429]; // statuses below 500 after which a request is worth repeating

@@ -366,7 +366,8 @@ class Ledger:
             The sum of the differences to the posterior mean at `optimizer.best()`; None before the
             first trial is told.  With contexts, it is the best point of each trial's own context.
         """
-        if not self.trials:
+        # The results of the baseline alone are controls of others that have none yet.
+        if not self.trials or not self.optimizer.observations:
             return None
         if self.optimizer.contexts is not None:
             best_means = self.optimizer._situation().predict(self._best_in_each())[0]

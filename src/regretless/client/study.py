@@ -232,7 +232,7 @@ class RemoteStudy:
 
     def __init__(self, client: Client, name: str) -> None:
         """Use `Client.study` or `Client.create`."""
-        _check_name(name)
+        check_name(name)
         self._called(name)
         self._own: WeakValueDictionary[int, Trial] = WeakValueDictionary()  # by id
         self._client = client
@@ -447,7 +447,7 @@ class RemoteStudy:
 
     def rename(self, new: str) -> None:
         """Give the study a new name; see `Study.rename`."""
-        _check_name(new)
+        check_name(new)
         if new != self.name:
             self._post("/rename", {"name": new})
             self._called(new)
@@ -660,7 +660,7 @@ def _said(why: str | None) -> dict[str, Any]:
     return {} if why is None else {"why": checked_why(why)}
 
 
-def _check_name(name: object) -> None:
+def check_name(name: object) -> None:
     """Raise ConfigError for a name that no study of a service can have."""
     if not isinstance(name, str) or not name:
         raise ConfigError(f"name: need the name of a study, got {shown(name)}")

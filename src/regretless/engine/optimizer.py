@@ -66,7 +66,7 @@ from regretless.model import (
     checked_model,
     likeness,
 )
-from regretless.policies import EIC, Constraint, Policy, make_policy, stored_policy
+from regretless.policies import EIC, POLICIES, Constraint, Policy, make_policy, stored_policy
 from regretless.results import Best, Decision, Landscape, NoiseRange, PeriodEffect, Row, Trial
 from regretless.safety import CONTROL, OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
 from regretless.search import Box, Slice, constraints_of
@@ -84,6 +84,7 @@ class _Proposal(NamedTuple):
     guards: Guards
     x: Array
     decision: Decision
+    situation: Situation | None = None  # what it was weighed in; None for a point of the start
 
 
 _BLIND_DRAWS = 64  # from which the first is taken at which all guardrails hold
@@ -902,7 +903,91 @@ class Optimizer(WithLock):
         For studies and front ends; users do not need it.
         """
         here = self._records.checked_context(context)
-        belief, guards, x, decision = self._decide(self._records.place(here))
+        return self._asking(self._decide(self._records.place(here)), here)
+
+    @in_turn
+    @one_thread()
+    def propose_batch(
+        self, n: int, *, refit: bool = True, fit: dict[str, Any] | None = None
+    ) -> list[Asked]:
+        """The events of the next `n` asks; none of them is applied yet.
+
+        It is for many who ask at the same time.  The first proposal is that of `propose`.  The
+        others, its followers, are chosen among a list of points (see `Shortlist`), with all
+        proposals before them as pending.  That takes a few milliseconds each.  Where a follower
+        can't be chosen like this, it is found by a search, as in `ask`: in the start, with
+        contexts, limits, small steps, costs of a change, frozen parameters or rejected trials, and
+        with policies that do not search or are not the library's.
+
+        For studies and front ends; users do not need it.
+
+        Args:
+            n: the number of proposals.
+            refit: whether to fit the model if that is due.  Otherwise the last fit is used.
+            fit: a fit that `fit_if_due` of a copy has returned meanwhile, to be used instead.
+        """
+        twin, events = self.copy(), list[Asked]()
+        leader: Situation | None = None
+        for left in range(whole("n", n, least=1), 0, -1):
+            if leader is None:
+                proposal = twin._decide(NOWHERE, left, refit, fit)
+                fit = None
+            else:
+                proposal = twin._decide_as_follower(leader)
+            events.append(twin._asking(proposal, None))
+            if len(events) == 1:
+                self._proposed = twin._proposed
+            twin.apply(events[-1])
+            leader = twin._leader(proposal) if left > 1 else None
+        return events
+
+    @in_turn
+    @one_thread()
+    def fit_if_due(self) -> dict[str, Any] | None:
+        """A new fit of the model, for `propose_batch`; None if none is due."""
+        if not self._belief.told:
+            return None
+        fresh = self._belief.refit_if_due()
+        return None if fresh.source is self._belief.source else fresh.source
+
+    def _leader(self, proposal: _Proposal) -> Situation | None:
+        """What a follower of the proposal is chosen in; None if a search is needed.
+
+        The point of the proposal counts as pending.
+        """
+        situation = proposal.situation
+        if situation is None or not self._has_followers:
+            return None
+        shortlist = situation.shortlist or situation.shortlisted(proposal.x)
+        return replace(
+            situation,
+            waiting=(*situation.waiting, proposal.x),
+            shortlist=situation.believing(shortlist, proposal.x),
+        )
+
+    @property
+    def _has_followers(self) -> bool:
+        """Whether the followers of a batch may be chosen without a search."""
+        safety, policy = self.safety, type(self.policy)
+        own = POLICIES.get(self.policy.name) is policy and policy.shortcut is Policy.shortcut
+        steps = safety.max_step or safety.change_cost or safety.sparse_changes
+        free = not (self._is_limited or steps or self.space.frozen or self._contexts)
+        return own and free and self._records.rejections is None
+
+    def _decide_as_follower(self, leader: Situation) -> _Proposal:
+        """The next point of a batch; see `propose_batch`."""
+        rng = np.random.default_rng([self.seed, len(self._records.trials)])
+        horizon = self._horizon(leader.belief, NOWHERE)
+        situation = replace(leader, horizon=horizon, rng=rng, revisit=False)
+        if self._may_revisit(situation):
+            situation = replace(situation, revisit=True)
+        x, decision = situation.decide(self._plain_decision())
+        decision = replace(decision, holds=self._guards.holds(x))
+        return _Proposal(self._belief, self._guards, x, decision, situation)
+
+    def _asking(self, proposal: _Proposal, here: dict[str, Scalar] | None) -> Asked:
+        """The event of a proposal, in a context."""
+        belief, guards, x, decision, _ = proposal
         decision = self._with_note(decision, here)
         self._warn(decision)
         fit = belief.source if decision.refitted else None
@@ -1137,15 +1222,22 @@ class Optimizer(WithLock):
 
     # -- deciding ----------------------------------------------------------------------------------
 
-    def _decide(self, at: Array) -> _Proposal:
-        """The next point, and the beliefs that it follows from, with new fits if they are due.
-
-        `at` has the coordinates of the context, and the point has them as its last columns.
-        """
-        rng = np.random.default_rng([self.seed, len(self._records.trials)])
+    def _plain_decision(self) -> Decision:
+        """The next decision without its numbers."""
         under_way = len(self._records.waiting) + len(self._records.proposed)
         endless = self._records.horizon.is_endless or None
-        plain = Decision("design", self.policy.name, self.remaining, under_way, endless=endless)
+        return Decision("design", self.policy.name, self.remaining, under_way, endless=endless)
+
+    def _decide(
+        self, at: Array, batch: int = 1, refit: bool = True, fit: dict[str, Any] | None = None
+    ) -> _Proposal:
+        """The next point, and the beliefs that it follows from, with new fits if they are due.
+
+        `at` has the coordinates of the context, and the point has them as its last columns.  The
+        others are those of `propose_batch`; the point is the first of `batch`.
+        """
+        rng = np.random.default_rng([self.seed, len(self._records.trials)])
+        plain = self._plain_decision()
         guards = self._guards.refit_if_due().current().relative_to(self._reference(at))
         baseline = self._refuge(guards, at)
         reach = self._reach(at)
@@ -1193,10 +1285,10 @@ class Optimizer(WithLock):
             )
             why = replace(plain, reason=reason, holds=guards.holds(x), caution=caution)
             return _Proposal(self._belief, guards, x, why)
-        fresh = self._belief.refit_if_due()
+        fresh = self._believed(refit, fit)
         plain = replace(plain, refitted=fresh.source is not self._belief.source)
         situation = self._situation(fresh, rng, guards, at)
-        if not (points or plain.refitted) and self._may_revisit(situation):
+        if not (points or plain.refitted) and self._may_revisit(situation, batch):
             situation = replace(situation, revisit=True)
         x, decision = situation.decide(plain, points, free_start=self.safety.free_start)
         if self._is_rejected(x):
@@ -1205,10 +1297,19 @@ class Optimizer(WithLock):
                 raise self._nothing_left()
             x, decision = found
         decision = replace(decision, holds=guards.holds(x))
-        return _Proposal(situation.belief, guards, x, decision)
+        return _Proposal(situation.belief, guards, x, decision, None if points else situation)
 
-    def _may_revisit(self, situation: Situation) -> bool:
-        """Whether the next trial is chosen among the visited points, see `RevisitRules`."""
+    def _believed(self, refit: bool, fit: dict[str, Any] | None) -> Belief:
+        """The belief of the next decision; see `propose_batch`."""
+        if fit is not None:
+            return self._belief.with_fit(fit).current()
+        return self._belief.refit_if_due() if refit else self._belief.current()
+
+    def _may_revisit(self, situation: Situation, batch: int = 1) -> bool:
+        """Whether the next trials are chosen among the visited points, see `RevisitRules`.
+
+        The followers of a batch have no search of their own.
+        """
         rules, limited = self.defaults.revisit, self.space.frozen or self.safety.max_step
         if rules is None or limited or self._contexts or not self.policy.merge:
             return False
@@ -1219,7 +1320,7 @@ class Optimizer(WithLock):
             if record.trial.decision.reason != "resample":
                 break
             repeats += 1
-        return rules.due(len(trials), repeats)
+        return all(rules.due(len(trials) + i, repeats) for i in range(batch))
 
     def _draw(self, rng: np.random.Generator, at: Array) -> Array:
         """A point at random that is not near a rejected one."""

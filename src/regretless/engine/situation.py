@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless.defaults import Defaults
+from regretless.engine.batch import NEW, Shortlist
 from regretless.engine.guards import Guards
 from regretless.engine.known import Known, is_contradicted
 from regretless.horizon import Horizon
@@ -93,6 +94,7 @@ class Situation:
     change_cost: float = 0.0  # what a change of it costs, in the user's units
     sparse_from: Array | None = None  # the point from which few parameters are to be changed
     revisit: bool = False  # whether to choose among the visited points, see `RevisitRules`
+    shortlist: Shortlist | None = None  # all that may be chosen, for a follower of a batch
 
     @property
     def fitted(self) -> Fitted:
@@ -249,6 +251,8 @@ class Situation:
 
         In a context, its sds are those of what settings differ by.
         """
+        if self.shortlist is not None:
+            return self.shortlist.posterior
         posterior = self.posterior
         for x in self.waiting:
             posterior = self._with_pending(posterior, x)
@@ -263,14 +267,22 @@ class Situation:
         """The posterior, in which x counts as observed."""
         if self.fitted.noise is None:
             return posterior.expecting(x)
+        return posterior.expecting(x, self._weight_of(posterior, x))
+
+    def _weight_of(self, posterior: Posterior, x: Array) -> float:
+        """How many evaluations at a typical point one at x counts as."""
         mu = float(posterior.predict(x[None, :])[0][0])
-        return posterior.expecting(x, self.fitted.weighed(1.0, x, mu))
+        return self.fitted.weighed(1.0, x, mu)
 
     @cached_property
     def _begin(self) -> Callable[[int], Candidates]:
         """The candidates for a score of a width.  They stay the same during a decision."""
         begin = partial(candidates, self._domain, self._expected, self.rng)
-        begin = partial(begin, rules=self.defaults.search, visited_only=self.revisit)
+        only = self.revisit or self.shortlist is not None
+        begin = partial(begin, rules=self.defaults.search, visited_only=only)
+        if self.shortlist is not None and not self.revisit:
+            others = self.shortlist.posterior.others
+            return cache(lambda width: replace(begin(width), others=others))
         if self._change is None:
             return cache(begin)
         running = self._change.running
@@ -302,7 +314,7 @@ class Situation:
 
         return PolicyInput(
             posterior=posterior,
-            rows=len(self.posterior.points),
+            rows=len(self.posterior.points) if self.shortlist is None else self.shortlist.visited,
             horizon=self.horizon,
             best_observation=float(self.fitted.scaling.to_model(self.belief.best_observation)),
             unit=self.unit,
@@ -338,6 +350,8 @@ class Situation:
         `after` is the posterior with the pending points added.  The means will move with the
         covariance by which `after` is smaller than the posterior now.
         """
+        if self.shortlist is not None:
+            return self.shortlist.promised
         before = self.posterior
         if self._slice is not None and self.context:
             before = at_context(before, self.context)
@@ -454,6 +468,46 @@ class Situation:
                 caution = f"no visited point within reach is known to keep to the {objection}"
         return _Choice(x, _row(posterior, x), held_back=STEP_LIMIT, caution=caution)
 
+    @cached_property
+    def _found(self) -> tuple[Score, Score, Candidates, Found]:
+        """The score without and with the constraints, where the search began, and what it found."""
+        free = self._score()
+        score = free.within(*self.constraints) if self.constraints else free
+        begin = self._begin(score.width)
+        return (
+            free,
+            score,
+            begin,
+            maximise(score, self._domain, begin, self.rng, self.defaults.search),
+        )
+
+    def shortlisted(self, x: Array) -> Shortlist:
+        """What the followers of this decision for x are chosen among; pending points are believed.
+
+        x itself is not pending yet.
+        """
+        merit, new = self.posterior.at_data[0], self.posterior.points[:0]
+        if not self.horizon.is_spent:
+            begin, pool = self._found[2], self._found[3].pool
+            assert pool is not None
+            rows = np.arange(len(begin.posterior.points))[begin.rows]
+            visited = rows < len(merit)  # the pending points follow
+            merit = np.full(len(merit), -np.inf)
+            merit[rows[visited]] = pool.merit[: len(rows)][visited]
+            new = pool.best_new(NEW, len(rows))
+        pending = (*self.waiting, x)
+        draws = self.defaults.pending_draws
+        shortlist = Shortlist.of(self.posterior, merit, pending, new, draws)
+        for each in self.waiting:
+            shortlist = self.believing(shortlist, each)
+        return shortlist
+
+    def believing(self, shortlist: Shortlist, x: Array) -> Shortlist:
+        """The shortlist if one of its points is pending."""
+        if self.fitted.noise is None:
+            return shortlist.expecting(x)
+        return shortlist.expecting(x, self._weight_of(shortlist.posterior, x))
+
     def _search(self) -> _Choice:
         """The policy's point, or the incumbent if a constraint does not allow it."""
         policy, inputs = self.policy, self.inputs
@@ -464,10 +518,7 @@ class Situation:
             if held_back is not None:
                 return self._stay(held_back)
             return _Choice(shortcut, _row(inputs.posterior, shortcut))
-        free = self._score()
-        score = free.within(*self.constraints) if self.constraints else free
-        begin = self._begin(score.width)
-        found = maximise(score, self._domain, begin, self.rng, self.defaults.search)
+        free, score, begin, found = self._found
         held_back = None
         if self.constraints:
             held_back = self._wanted(free, begin, found.value if found.feasible else -np.inf)
@@ -508,7 +559,8 @@ class Situation:
     def _good_enough(self, score: Score, begin: Candidates, found: Found) -> int | None:
         """The best visited point, if the one that was found is hardly better, in a long run."""
         rules, rows = self.defaults.revisit, np.arange(len(begin.posterior.points))[begin.rows]
-        if rules is None or not self.policy.merge or len(rows) < rules.points:
+        count = len(rows) if self.shortlist is None else len(self.posterior.points)
+        if rules is None or not self.policy.merge or count < rules.points:
             return None
         value, slack = score.at_rows(begin.rows)
         best = int(np.argmax(np.where(slack >= FEASIBLE, value, -np.inf)))

@@ -926,6 +926,7 @@ class Optimizer(WithLock):
             refit: whether to fit the model if that is due.  Otherwise the last fit is used.
             fit: a fit that `fit_if_due` of a copy has returned meanwhile, to be used instead.
         """
+        self._records.checked_context(None)
         twin, events = self.copy(), list[Asked]()
         leader: Situation | None = None
         for left in range(whole("n", n, least=1), 0, -1):
@@ -937,6 +938,7 @@ class Optimizer(WithLock):
             events.append(twin._asking(proposal, None))
             if len(events) == 1:
                 self._proposed = twin._proposed
+                self._belief = self._belief.with_posterior_of(proposal.belief)
             twin.apply(events[-1])
             leader = twin._leader(proposal) if left > 1 else None
         return events
@@ -956,7 +958,7 @@ class Optimizer(WithLock):
         The point of the proposal counts as pending.
         """
         situation = proposal.situation
-        if situation is None or not self._has_followers:
+        if situation is None or not self.has_followers:
             return None
         shortlist = situation.shortlist or situation.shortlisted(proposal.x)
         return replace(
@@ -966,8 +968,8 @@ class Optimizer(WithLock):
         )
 
     @property
-    def _has_followers(self) -> bool:
-        """Whether the followers of a batch may be chosen without a search."""
+    def has_followers(self) -> bool:
+        """Whether the followers of a batch are chosen without a search; see `propose_batch`."""
         safety, policy = self.safety, type(self.policy)
         own = POLICIES.get(self.policy.name) is policy and policy.shortcut is Policy.shortcut
         steps = safety.max_step or safety.change_cost or safety.sparse_changes

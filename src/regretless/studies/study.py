@@ -10,7 +10,6 @@ before the proposal, so every process computes the same state.
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -60,17 +59,18 @@ from regretless.engine import (
     warn_of,
     write,
 )
-from regretless.errors import ArchivedError, BudgetError, ConfigError, TrialError
+from regretless.errors import BudgetError, ConfigError, TrialError
 from regretless.model import Drift, Model
 from regretless.policies import Policy
 from regretless.results import Decision, Trial, number_of
 from regretless.safety import Guardrail, Measured, Mode, Step
 from regretless.space import Parameter, Scalar, Space
 from regretless.studies import forks
+from regretless.studies.asking import Asking, Overtaken, archived
 from regretless.studies.naming import archiving_key
-from regretless.studies.reading import Reading
 from regretless.studies.settings import alike, differences, through_json
 from regretless.studies.state import Snapshot, State, content_of
+from regretless.studies.stock import SPOILERS
 
 if TYPE_CHECKING:  # the journal needs SQLAlchemy; `import regretless` must not
     from regretless.studies.journal import Journal, StoredEvent
@@ -82,21 +82,7 @@ MOST_DIFFERENCES = 20  # in a message
 # An event is made again if one of these kinds was written between the read and the append.
 _VERDICTS = (Approved, Rejected, Reconsidered)
 _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
-    # A proposal must not be near a point that was rejected meanwhile, and its fit must not have
-    # seen a result that was retracted.
-    # Without an abandoned trial, another setting runs, from which steps are limited.
-    Asked: (
-        Asked,
-        Abandoned,
-        Extended,
-        Jumped,
-        Baseline,
-        Rejected,
-        Retracted,
-        Unobserved,
-        Changed,
-        Archived,
-    ),
+    Asked: (Asked, *SPOILERS, Archived),
     Jumped: (Retracted, Unobserved),  # the first result after it
     Extended: (Asked, Extended),
     Baseline: (Asked, Baseline, Changed),
@@ -114,11 +100,7 @@ _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
 }
 
 
-class _Overtaken(Exception):
-    """Another process wrote a conflicting event first.  Create the event again."""
-
-
-class Study(Reading):
+class Study(Asking):
     """An optimiser in a database, for any number of threads, processes and machines.
 
     `Study.open` creates or opens one.  It has the verbs of `Optimizer`.  Each verb and property
@@ -140,7 +122,6 @@ class Study(Reading):
         """Use `Study.open`."""
         super().__init__(journal, name, state)
         self._owns_journal = True
-        self._asking = threading.Lock()  # one proposal at a time
         self._observed: Counter[str] = Counter()  # without a key, by this object; by content
         forks.follow(self)
 
@@ -631,27 +612,6 @@ class Study(Reading):
         if isinstance(jump, Jumped):
             warn_of(jump)
 
-    def _ask(
-        self, key: str | None, within_budget: bool, context: Mapping[str, Scalar] | None = None
-    ) -> Trial:
-        self._note_jump()
-        with self._asking, self._journal.turn(self.name):
-            while True:
-                with self._lock:
-                    state = self._refreshed().copy()
-                if key in state.by_key:
-                    return state.optimizer.trials[state.by_key[key]]
-                self._check_not_archived(state)
-                if within_budget and not state.optimizer.remaining:
-                    raise BudgetError(f"the budget of {state.optimizer.budget} is spent")
-                proposal = state.optimizer.propose(context)
-                with suppress(_Overtaken), self._lock:
-                    stored = self._append(state.last, proposal, key)
-                    self._state.optimizer._take_proposal_of(state.optimizer)
-                    event = self._take_in(stored)
-                    assert isinstance(event, Asked)
-                    return self._state.optimizer._records.handed_out(event.number)
-
     def _record(
         self,
         make: Callable[[Records], Event | None],
@@ -689,7 +649,7 @@ class Study(Reading):
                 if stored is not None and key is not None:
                     before = f"{stored.kind} {shown(stored.body)}"
                     raise TrialError(f"the key {shown(key)} was used before: {before}")
-                with suppress(_Overtaken):
+                with suppress(Overtaken):
                     stored = self._append(state.last, event, key or _key_of(event, state))
                     there = self._take_in(stored)
                     if _same(there, event):
@@ -697,7 +657,7 @@ class Study(Reading):
 
     def _check_not_archived(self, state: State) -> None:
         if state.archived:
-            raise ArchivedError(f"study {shown(self.name)} is archived: unarchive it first")
+            raise archived(self.name)
 
     def _observe(
         self,
@@ -721,18 +681,22 @@ class Study(Reading):
             return new
 
     def _append(self, after: StoredEvent, event: Event, key: str | None) -> StoredEvent:
-        """Append the event; raise _Overtaken if a conflicting one was written after `after`."""
-        rivals, state = _RIVALS[type(event)], self._state
+        """Append the event; raise Overtaken if a conflicting one was written after `after`."""
+        kind, version, body = write(event)
+        check = self._check(type(event), self._state)
+        return self._journal.append_if(
+            self.name, kind, body, check, after=after, version=version, key=key
+        )
+
+    def _check(self, kind: type[Event], state: State) -> Callable[[list[StoredEvent]], None]:
+        rivals = _RIVALS[kind]
 
         def check(new: list[StoredEvent]) -> None:
             for other in new:
                 if isinstance(state.read(other), rivals):
-                    raise _Overtaken
+                    raise Overtaken
 
-        kind, version, body = write(event)
-        return self._journal.append_if(
-            self.name, kind, body, check, after=after, version=version, key=key
-        )
+        return check
 
     def _take_in(self, stored: StoredEvent) -> Event:
         """Fold an appended event and the events before it.  The caller holds the lock."""

@@ -931,7 +931,7 @@ class Optimizer(WithLock):
         leader: Situation | None = None
         for left in range(whole("n", n, least=1), 0, -1):
             if leader is None:
-                proposal = twin._decide(NOWHERE, left, refit, fit)
+                proposal = twin._decide(NOWHERE, refit, fit)
                 fit = None
             else:
                 proposal = twin._decide_as_follower(leader)
@@ -940,7 +940,7 @@ class Optimizer(WithLock):
                 self._proposed = twin._proposed
                 self._belief = self._belief.with_posterior_of(proposal.belief)
             twin.apply(events[-1])
-            leader = twin._leader(proposal) if left > 1 else None
+            leader = twin._leader(proposal, left - 1) if left > 1 else None
         return events
 
     @in_turn
@@ -952,15 +952,19 @@ class Optimizer(WithLock):
         fresh = self._belief.refit_if_due()
         return None if fresh.source is self._belief.source else fresh.source
 
-    def _leader(self, proposal: _Proposal) -> Situation | None:
-        """What a follower of the proposal is chosen in; None if a search is needed.
+    def _leader(self, proposal: _Proposal, left: int) -> Situation | None:
+        """What the `left` followers of the proposal are chosen in; None if they need searches.
 
         The point of the proposal counts as pending.
         """
         situation = proposal.situation
         if situation is None or not self.has_followers:
             return None
-        shortlist = situation.shortlist or situation.shortlisted(proposal.x)
+        shortlist = situation.shortlist
+        if shortlist is None:
+            if not self._may_revisit(situation, left):
+                situation = replace(situation, revisit=False)
+            shortlist = situation.shortlisted(proposal.x)
         return replace(
             situation,
             waiting=(*situation.waiting, proposal.x),
@@ -1231,12 +1235,12 @@ class Optimizer(WithLock):
         return Decision("design", self.policy.name, self.remaining, under_way, endless=endless)
 
     def _decide(
-        self, at: Array, batch: int = 1, refit: bool = True, fit: dict[str, Any] | None = None
+        self, at: Array, refit: bool = True, fit: dict[str, Any] | None = None
     ) -> _Proposal:
         """The next point, and the beliefs that it follows from, with new fits if they are due.
 
         `at` has the coordinates of the context, and the point has them as its last columns.  The
-        others are those of `propose_batch`; the point is the first of `batch`.
+        other arguments are those of `propose_batch`.
         """
         rng = np.random.default_rng([self.seed, len(self._records.trials)])
         plain = self._plain_decision()
@@ -1290,7 +1294,7 @@ class Optimizer(WithLock):
         fresh = self._believed(refit, fit)
         plain = replace(plain, refitted=fresh.source is not self._belief.source)
         situation = self._situation(fresh, rng, guards, at)
-        if not (points or plain.refitted) and self._may_revisit(situation, batch):
+        if not (points or plain.refitted) and self._may_revisit(situation):
             situation = replace(situation, revisit=True)
         x, decision = situation.decide(plain, points, free_start=self.safety.free_start)
         if self._is_rejected(x):
@@ -1307,11 +1311,8 @@ class Optimizer(WithLock):
             return self._belief.with_fit(fit).current()
         return self._belief.refit_if_due() if refit else self._belief.current()
 
-    def _may_revisit(self, situation: Situation, batch: int = 1) -> bool:
-        """Whether the next trials are chosen among the visited points, see `RevisitRules`.
-
-        The followers of a batch have no search of their own.
-        """
+    def _may_revisit(self, situation: Situation, count: int = 1) -> bool:
+        """Whether the next trials are chosen among the visited points, see `RevisitRules`."""
         rules, limited = self.defaults.revisit, self.space.frozen or self.safety.max_step
         if rules is None or limited or self._contexts or not self.policy.merge:
             return False
@@ -1322,7 +1323,7 @@ class Optimizer(WithLock):
             if record.trial.decision.reason != "resample":
                 break
             repeats += 1
-        return all(rules.due(len(trials) + i, repeats) for i in range(batch))
+        return all(rules.due(len(trials) + i, repeats) for i in range(count))
 
     def _draw(self, rng: np.random.Generator, at: Array) -> Array:
         """A point at random that is not near a rejected one."""

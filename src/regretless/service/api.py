@@ -113,7 +113,7 @@ async def tell(this: This, number: Number, result: schema.Told, key: Key = None)
     Telling the same value again changes nothing, with or without a key.  Telling another value is
     an error.
     """
-    await this.do(this.study.tell, _named(number, result.params), **result.measured(), key=key)
+    await this.learn(this.study.tell, _named(number, result.params), **result.measured(), key=key)
 
 
 @router.post("/{name}/trials/{number}/abandon", status_code=NO_CONTENT)

@@ -4,7 +4,8 @@ An open study calls the verbs of its `Study` in a thread.  There are four kinds 
 its own number of threads, so that none can use up the threads of another:
 
 - verbs, which take milliseconds;
-- asks, which compute; those of one study wait for each other, without holding a thread;
+- asks, which compute; those of one study wait for each other, without holding a thread; one more
+  thread works out trials before they are asked for, and one fits models ahead (`asks.py`);
 - reads: reports and data of the page, computed once for each state of a study;
 - the opening of studies, which reads all of their events.
 
@@ -20,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
@@ -28,6 +29,7 @@ from anyio import CapacityLimiter, to_thread
 
 from regretless.errors import RegretlessError, StorageError, UnknownStudyError
 from regretless.results import Trial
+from regretless.service.asks import Asks
 from regretless.service.forecasts import Ahead, Desk
 from regretless.service.problems import BUG
 from regretless.service.schema import Summary
@@ -54,6 +56,7 @@ class Threads:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self.verbs, self.asks = CapacityLimiter(VERBS), CapacityLimiter(ASKS)
+        self.prepares, self.fits = CapacityLimiter(1), CapacityLimiter(1)
         self.reads, self.opens = CapacityLimiter(READS), CapacityLimiter(OPENS)
         self.ready = CapacityLimiter(1)
         self.forecasts = Desk()
@@ -80,7 +83,7 @@ class OpenStudy:
         self.study = study
         self._threads = threads
         self._doing = asyncio.Semaphore(VERBS_OF_ONE)
-        self._asking = asyncio.Lock()  # first come, first served
+        self._asks = Asks(study, threads)
         self._reading: defaultdict[object, asyncio.Lock] = defaultdict(asyncio.Lock)
         # By question: the number of the last event that the answer knows, and the answer.
         self._answers: dict[object, tuple[int, Any]] = {}
@@ -91,26 +94,16 @@ class OpenStudy:
         async with self._doing:
             return await self._threads.run(self._threads.verbs, verb, *args, **kwargs)
 
-    async def ask(
-        self,
-        n: int,
-        *,
-        key: str | None,
-        within_budget: bool,
-        context: Mapping[str, Scalar] | None = None,
-    ) -> list[Trial]:
-        """`Study.ask`, after the asks of this study that came before."""
-        self._threads.asking += 1
-        try:
-            async with self._asking:
-                return await self._threads.run(
-                    self._threads.asks,
-                    lambda: self.study.ask(
-                        n, key=key, within_budget=within_budget, context=context
-                    ),
-                )
-        finally:
-            self._threads.asking -= 1
+    @property
+    def ask(self) -> Callable[..., Awaitable[list[Trial]]]:
+        """`Study.ask`, see `Asks.ask`."""
+        return self._asks.ask
+
+    async def learn(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a verb that takes milliseconds, and then work out what is to be tried next."""
+        done = await self.do(verb, *args, **kwargs)
+        self._asks.prepare()
+        return done
 
     async def read(self, question: Callable[[Snapshot], T]) -> T:
         """What `question` returns for the study as it is now, computed once for each state."""

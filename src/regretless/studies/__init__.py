@@ -5,6 +5,7 @@ The journal (`studies.journal`) needs SQLAlchemy, and is imported when a study i
 
 from regretless.studies.actor import acting_as
 from regretless.studies.as_json import counts, decision_json, drift_json, study_json, trial_json
+from regretless.studies.asking import Wish
 from regretless.studies.study import (
     Snapshot,
     Study,
@@ -17,6 +18,7 @@ from regretless.studies.study import (
 __all__ = [
     "Snapshot",
     "Study",
+    "Wish",
     "acting_as",
     "counts",
     "decision_json",

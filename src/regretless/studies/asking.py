@@ -46,6 +46,10 @@ class Asking(Reading):
         self._stock = Stock()  # used while the lock is held
 
     @abstractmethod
+    def _key(self, verb: str, key: str | None) -> str | None:
+        """The key in the journal for the key that the caller gave."""
+
+    @abstractmethod
     def _note_jump(self) -> None:
         """Store a sudden change that the results show, if nobody has stored it yet."""
 
@@ -71,6 +75,10 @@ class Asking(Reading):
             return answer
         raise answer
 
+    def ask_key(self, key: str | None) -> str | None:
+        """The key in the journal of an ask with this key, for a `Wish`."""
+        return self._key("ask", key)
+
     def ask_each(self, wishes: Sequence[Wish], *, hurry: bool = False) -> list[Answer]:
         """A trial, or an error, for each of several who ask at the same time.
 
@@ -94,14 +102,15 @@ class Asking(Reading):
                 self._serve(wishes, answers, age)  # perhaps something was prepared meanwhile
                 while len(answers) < len(wishes):
                     try:
-                        self._work_out(len(wishes) - len(answers), hurry)
+                        left = len(wishes) - len(answers)
+                        self._work_out(left, hurry, late=hurry and left > 1)
                     except RegretlessError as error:
                         for i in range(len(wishes)):
                             answers.setdefault(i, error)
                     self._serve(wishes, answers, Age.ANY)
         return [answers[i] for i in range(len(wishes))]
 
-    def prepare(self, n: int = 1, *, hurry: bool = False) -> int:
+    def prepare(self, n: int = 1, *, least: int = 0, hurry: bool = False) -> int:
         """Work out the next trials before somebody asks for them.
 
         Nothing is stored.  Whoever asks next gets what was prepared, if it is still valid.  For
@@ -109,17 +118,21 @@ class Asking(Reading):
 
         Args:
             n: the number of trials.
+            least: nothing is done if more than so many are prepared, and are not old.
             hurry: see `ask_each`.
 
         Returns:
-            How many trials were prepared: none if the study is archived, its budget is spent, or
-            what to try depends on a context that is not known yet.
+            How many trials were prepared: none if there are enough, the study is archived, its
+            budget is spent, or what to try depends on a context that is not known yet.
         """
         with self._asking, self._journal.turn(self.name):
             with self._lock:
                 state = self._refreshed()
                 optimizer = state.optimizer
                 if state.archived or optimizer.contexts or optimizer.noticing():
+                    return 0
+                age = Age.HALF if hurry else Age.NEW
+                if len(self._stock.valid(optimizer, age)) > least:
                     return 0
                 n = min(n, optimizer.remaining)
             return self._work_out(n, hurry) if n else 0
@@ -139,28 +152,21 @@ class Asking(Reading):
             self._stock.put_fit(fit, maker)
         return True
 
-    def prepared(self, *, hurry: bool = False) -> int:
-        """How many trials are prepared, as far as this object knows; it does not read the journal.
+    def _work_out(self, n: int, hurry: bool, late: bool = False) -> int:
+        """Make proposals on a copy, and put them in stock.  The caller holds `_asking`.
 
-        Args:
-            hurry: see `ask_each`.
+        With `late`, a fit that is due may wait; with `hurry` only if other trials are pending.
         """
-        with self._lock:
-            age = Age.PENDING if hurry else Age.NEW
-            return len(self._stock.valid(self._state.optimizer, age))
-
-    def _work_out(self, n: int, hurry: bool) -> int:
-        """Make proposals on a copy, and put them in stock.  The caller holds `_asking`."""
         with self._lock:
             maker = self._refreshed().optimizer.copy()
             fit = self._stock.fit_for(maker)
-        if n == 1 and not hurry:
+        late = maker.has_followers and (late or (hurry and bool(maker.pending)))
+        if n == 1 and not late:
             proposals = [maker.propose()]
         else:
-            late = hurry and bool(maker.pending) and maker.has_followers
             proposals = maker.propose_batch(n, refit=not late, fit=fit if late else None)
         with self._lock:
-            self._stock.put(proposals, maker)
+            self._stock.put(proposals, maker, exact=0 if late else 1)
             self._state.optimizer._take_posterior_of(maker)
         return len(proposals)
 

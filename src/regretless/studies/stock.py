@@ -50,6 +50,7 @@ class Age(Enum):
     # that were told since, besides those of the p pending trials, which nobody has.
     # docs/results/batches.md says what that costs.
     PENDING = "it lacks at most as many results as there are other trials pending"
+    HALF = "it lacks at most half as many"
     ANY = "it was made for those who ask: results that were told meanwhile don't matter"
 
 
@@ -58,6 +59,7 @@ class Stock:
 
     def __init__(self) -> None:
         self._ready: list[Asked] = []
+        self._exact = 0  # the first so many are what the plain library would choose
         self._seen = 0  # events that the optimiser had applied when they were made
         self._maker: Optimizer | None = None
         self._fit: tuple[int, dict[str, Any]] | None = None  # events applied then, and the fit
@@ -70,9 +72,12 @@ class Stock:
         """Who made the first proposal and has its belief; None if that was handed out."""
         return self._maker
 
-    def put(self, proposals: Sequence[Asked], maker: Optimizer) -> None:
-        """Replace the stock by what `maker` has proposed, of which it has applied nothing."""
-        self._ready = list(proposals)
+    def put(self, proposals: Sequence[Asked], maker: Optimizer, exact: int) -> None:
+        """Replace the stock by what `maker` has proposed, of which it has applied nothing.
+
+        The first `exact` proposals are what the plain library would choose.
+        """
+        self._ready, self._exact = list(proposals), exact
         self._seen, self._maker = len(maker._log), maker
 
     def valid(self, now: Optimizer, age: Age) -> list[Asked]:
@@ -83,16 +88,19 @@ class Stock:
         new = [event for event in now._log[self._seen :] if not isinstance(event, Asked)]
         if any(isinstance(event, SPOILERS) for event in new):
             return []
-        if not new or age is Age.ANY:
+        if age is Age.ANY:
             return self._ready
         pending = len(now._records.waiting) + len(now._records.proposed)
+        if age is Age.NEW or not pending:
+            return [] if new else self._ready[: self._exact]
         results = sum(isinstance(event, Told | Observed) for event in new)
-        enough = age is Age.PENDING and now.has_followers and 0 < pending >= results
-        return self._ready if enough else []
+        most = pending if age is Age.PENDING else pending // 2
+        fresh = not new or (now.has_followers and results <= most)
+        return self._ready if fresh else []
 
     def used(self, count: int) -> None:
         """Take out the first proposals, which were handed out."""
-        self._ready = self._ready[count:]
+        self._ready, self._exact = self._ready[count:], max(0, self._exact - count)
         if count:
             self._maker = None
 

@@ -11,7 +11,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar, overload
 
@@ -26,13 +26,16 @@ from regretless._internal.validate import LEAST_SCALE, is_iterable, is_one_of, w
 from regretless.defaults import Noise, defaults_of
 from regretless.design import Start, checked_design, checked_n0, farthest
 from regretless.engine import saved
+from regretless.engine.allocation import Split, next_table
 from regretless.engine.events import (
     Abandoned,
+    Allocated,
     Approved,
     Asked,
     Baseline,
     Changed,
     Created,
+    Ended,
     Event,
     Extended,
     Jumped,
@@ -40,6 +43,7 @@ from regretless.engine.events import (
     Outcome,
     Reconsidered,
     Rejected,
+    Reported,
     Retracted,
     Told,
     Unobserved,
@@ -49,9 +53,18 @@ from regretless.engine.events import (
 from regretless.engine.guards import Guards
 from regretless.engine.known import Known
 from regretless.engine.loss import LossLimit, least_sd
-from regretless.engine.records import NOWHERE, Circumstances, Records, Reference, joined
+from regretless.engine.records import NOWHERE, Circumstances, Record, Records, Reference, joined
 from regretless.engine.situation import STEP_LIMIT, Situation, draw
 from regretless.engine.steps import reach
+from regretless.engine.traffic import (
+    BASELINE,
+    Pool,
+    Table,
+    Totals,
+    evidence_against,
+    increment_of,
+    is_worse,
+)
 from regretless.engine.watch import Watch, surprise_of, warn_of
 from regretless.errors import ConfigError, RegretlessError, StorageError, TrialError
 from regretless.horizon import MAX_WHOLE, Horizon
@@ -67,7 +80,18 @@ from regretless.model import (
     likeness,
 )
 from regretless.policies import EIC, POLICIES, Constraint, Policy, make_policy, stored_policy
-from regretless.results import Best, Decision, Landscape, NoiseRange, PeriodEffect, Row, Trial
+from regretless.results import (
+    Allocation,
+    Arm,
+    Best,
+    Decision,
+    Landscape,
+    NoiseRange,
+    PeriodEffect,
+    Row,
+    Trial,
+    number_of,
+)
 from regretless.safety import CONTROL, OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
 from regretless.search import Box, Slice, constraints_of
 from regretless.space import Contexts, Parameter, Scalar, Space
@@ -249,6 +273,10 @@ class Optimizer(WithLock):
             self._contexts,
         )
         self._log: list[Event] = []
+        self._places: dict[int, int] = {}  # where the history has the reported results of a trial
+        self._unlearnt = False  # whether results were reported that the belief does not have
+        self._now: datetime | None = None  # the time of the last table, or of the next one
+        self._held: Belief
         self._belief = Belief.empty(self.model, self._whole.columns, self.defaults, self.drift)
         self._watch = Watch.of(self.drift, self.defaults)
         self._guards = Guards.empty(self.safety, self._whole, self.defaults)
@@ -427,6 +455,77 @@ class Optimizer(WithLock):
     def retract_observation(self, index: int, why: str | None = None) -> None:
         """Take a wrong result from before the run back; see `AskTell.retract_observation`."""
         self._apply_any(self._records.unobserving(index, why))
+
+    @in_turn
+    def report(
+        self,
+        trial: Trial | int,
+        *,
+        count: float = 1,
+        sum: float | None = None,
+        sum_squares: float | None = None,
+        value: float | None = None,
+        sem: float | None = None,
+        time: datetime | None = None,
+    ) -> None:
+        """Add results to the totals of a trial; see `AskTell.report`."""
+        numbers = {"sum": sum, "sum_squares": sum_squares, "value": value, "sem": sem}
+        increment = increment_of(number_of(trial), count=count, **numbers)
+        self._records.find(trial)
+        self.apply(self._records.reporting((increment,), time))
+        self._end_rows()
+
+    def allocate(
+        self,
+        arms: int = 8,
+        *,
+        ttl: float = 600.0,
+        delay: float = 0.0,
+        end_early: float = 0.05,
+        time: datetime | None = None,
+    ) -> Allocation:
+        """Split the traffic by a new table of settings; see `Study.allocate`.
+
+        Args:
+            arms: the largest number of rows.  Each table uses so many evaluations of the budget.
+            ttl: for how many seconds the table is valid.
+            delay: how many seconds after its table a trial may still get most of its results.  It
+                is not judged before.
+            end_early: the largest probability with which a row is ended although it is as good as
+                the main row; 0 to end none.
+            time: when the table begins; None for now.
+
+        Raises:
+            ConfigError: a setting is out of range, or the run has settings that do not go with it.
+
+        Example:
+            >>> import regretless as rl
+            >>> space = rl.Space({"price": rl.Float(1.0, 9.0)})
+            >>> optimizer = rl.Optimizer(space, budget=80, baseline={"price": 5.0})
+            >>> table = optimizer.allocate(arms=4)
+            >>> [arm.role for arm in table.rows]
+            ['baseline', 'explore', 'explore', 'explore']
+            >>> optimizer.report(table.rows[0].trial, count=500, sum=40.0, sum_squares=40.0)
+        """
+        given = Split.checked(arms, ttl, delay, end_early)
+        with self._lock:
+            self.apply(self.propose_table(given, time or datetime.now(UTC)))
+            table = self.allocation
+            assert table is not None
+            return table
+
+    @property
+    @in_turn
+    def allocation(self) -> Allocation | None:
+        """How the traffic is split now; None if `allocate` was never called."""
+        table, records = self._records.table, self._records
+        if table is None:
+            return None
+        rows = [
+            Arm(each.row, records.trials[each.trial].again(), each.role, each.share, each.slots)
+            for each in table.rows
+        ]
+        return Allocation(table.version, table.time, table.ttl, rows, self.baseline)
 
     @in_turn
     def change_space(
@@ -780,6 +879,7 @@ class Optimizer(WithLock):
         twin.__setstate__(self.__getstate__())
         twin._records, twin._log = self._records.copy(), self._log.copy()
         twin._watch = None if self._watch is None else self._watch.copy()
+        twin._places = self._places.copy()
         return twin
 
     @in_turn
@@ -802,13 +902,121 @@ class Optimizer(WithLock):
         number = self._records.find(trial).trial.number
         twin = type(self).from_spec(self.spec(), policy=self.policy, space=self._first_space)
         for event in self._log:
-            if isinstance(event, Asked) and event.number == number:
-                twin._belief, twin._guards = twin._with_fits_of(event)
-                break
+            asked = event.asked if isinstance(event, Allocated) else (event,)
+            for each in asked:
+                if isinstance(each, Asked) and each.number == number:
+                    twin._belief, twin._guards = twin._with_fits_of(each)
+                    return twin
             twin.apply(event)
         return twin
 
     __copy__ = copy  # not by fields: the two would share their lists
+
+    # -- results that are reported -----------------------------------------------------------------
+
+    @property
+    def _belief(self) -> Belief:
+        """What is known, with all results that were reported."""
+        if self._unlearnt:
+            self._unlearnt = False
+            self._held = self._with_reports(self._held)
+        return self._held
+
+    @_belief.setter
+    def _belief(self, belief: Belief) -> None:
+        self._held = belief
+
+    def _with_reports(self, belief: Belief) -> Belief:
+        """The belief with the totals of all trials as they are now.
+
+        A trial is learnt when its first results count, and its place among the results stays.
+        """
+        pool, changed = Pool.of(self._records.totals.values()), {}
+        for number, totals in self._records.totals.items():
+            if totals.count <= 0.0 or not self._counts(number):
+                continue
+            told = self._reported(number, totals, pool)
+            if number in self._places:
+                changed[self._places[number]] = told
+            else:
+                self._places[number] = len(belief.told)
+                belief = belief.learn(told)
+        return belief.relearnt(changed)
+
+    def _counts(self, number: int) -> bool:
+        """Whether the results of a trial count by themselves, and can all be in."""
+        records = self._records
+        if records.is_control(number):
+            return False
+        return number in self._places or self._now is None or records.is_mature(number, self._now)
+
+    def _reported(self, number: int, totals: Totals, pool: Pool) -> Observation:
+        """What the model learns from the totals of a trial, and from those of its control."""
+        record, rules = self._records.trials[number], self.defaults.traffic
+        beside, control = self._records.control_of(number), None
+        if beside is not None:
+            baseline = self._records.references()[number].x
+            error = pool.variance_of(beside, rules)
+            control = Control(self._sign * beside.mean, error, tuple(baseline.tolist()))
+        known, blind = pool.variance_of(totals, rules), record.trial.decision.reason == "design"
+        weight = max(totals.count, LEAST_SCALE)
+        return Observation(record.whole, self._sign * totals.mean, weight, known, blind, control)
+
+    @in_turn
+    def ending(self) -> Ended | None:
+        """The event of the next row to end early.  For studies; users do not need it."""
+        table, totals = self._records.table, self._records.totals
+        if table is None or not table.end_early or len(table.rows) < 2:
+            return None
+        main = table.main
+        pool = Pool.of(totals[number] for number in table.trials if number in totals)
+        for each in table.rows:
+            known = each.trial in totals and main.trial in totals
+            if each is main or each.role == BASELINE or not known:
+                continue
+            row, best = (_signed(totals[n], self._sign) for n in (each.trial, main.trial))
+            if min(row.count, best.count) <= 0.0:
+                continue
+            evidence = evidence_against(row, best, pool, self.defaults.traffic)
+            if is_worse(evidence, table.end_early):
+                return Ended(each.trial, _ending(totals[each.trial], totals[main.trial], table))
+        return None
+
+    def _end_rows(self) -> None:
+        while (event := self.ending()) is not None:
+            self.apply(event)
+
+    @in_turn
+    @one_thread()
+    def propose_table(self, given: Split, now: datetime) -> Allocated:
+        """The event of the next table.  For studies; users do not need it."""
+        return next_table(self, given, now)
+
+    def _at(self, now: datetime) -> None:
+        """Look at the results as of a time: those of some trials may be complete by then."""
+        self._now = now
+        self._unlearnt = bool(self._records.totals)
+
+    def _asking_best(self) -> Asked:
+        """The event of a trial of the best visited setting, with the fit if the model is fitted."""
+        fresh = self._belief.refit_if_due()
+        refitted = fresh.source is not self._belief.source
+        under_way, endless = len(self._records.waiting), self._records.horizon.is_endless or None
+        plain = Decision("resample", self.policy.name, self.remaining, under_way, endless=endless)
+        x, why = self._situation(fresh).best_visited(replace(plain, refitted=refitted))
+        fit = fresh.source if refitted else None
+        return self._records.asking(self._records.params_at(x), why, fit)
+
+    def _on_reported(self, event: Reported) -> None:
+        self._records.fold_reported(event)
+        self._unlearnt = True
+
+    def _on_allocated(self, event: Allocated) -> None:
+        self._at(event.table.time)
+        for asked in event.asked:
+            self._on_asked(asked)
+        self._records.fold_allocated(event)
+        self._unlearnt = bool(self._records.totals)
 
     # -- as data -----------------------------------------------------------------------------------
 
@@ -1089,6 +1297,7 @@ class Optimizer(WithLock):
 
         The fit has seen the wrong result.  The next ask fits the model anew, and stores the fit.
         """
+        self._places, self._unlearnt = {}, False
         self._belief = Belief.empty(self.model, self._whole.columns, self.defaults, self.drift)
         self._guards = Guards.empty(self.safety, self._whole, self.defaults)
         watch = self._watch
@@ -1107,6 +1316,7 @@ class Optimizer(WithLock):
                 self._learn(joined(x, at), told.outcomes, number=-1 - index)
         for place in () if self._watch is None else self._watch.places:
             self._belief = self._belief.jumped(place)
+        self._unlearnt = bool(self._records.totals)
 
     def _on_changed(self, event: Changed) -> None:
         before = self.space.dim
@@ -1148,7 +1358,7 @@ class Optimizer(WithLock):
                 standing["prior", observed] = event, baseline
                 observed += 1
             elif isinstance(event, Retracted):
-                del standing["trial", event.number]
+                standing.pop(("trial", event.number), None)  # reported results are not here
             elif isinstance(event, Unobserved):
                 del standing["prior", event.index]
         return ((index, *told) for (_, index), told in standing.items())
@@ -1496,7 +1706,10 @@ class Optimizer(WithLock):
             policy=self.policy,
             space=self._whole,
             belief=current,
-            waiting=tuple(record.whole for record in (*waiting.values(), *proposed.values())),
+            waiting=tuple(
+                record.whole
+                for record in (*waiting.values(), *proposed.values(), *self._immature())
+            ),
             horizon=self._horizon(current, at),
             sign=self._sign,
             rng=rng or np.random.default_rng([self.seed, len(self._records.trials)]),
@@ -1516,6 +1729,17 @@ class Optimizer(WithLock):
             change_cost=safety.change_cost,
             sparse_from=base.x if base is not None and safety.sparse_changes else None,
         )
+
+    def _immature(self) -> list[Record]:
+        """The trials with results that do not count yet, because others may be missing."""
+        known = self._records.totals.items() if self._now is not None else ()
+        return [
+            self._records.trials[number]
+            for number, totals in known
+            if totals.count > 0.0
+            and not self._records.is_control(number)
+            and not self._counts(number)
+        ]
 
     def _horizon(self, belief: Belief, at: Array) -> Horizon:
         """How many evaluations benefit from what is learnt in a context.
@@ -1605,7 +1829,23 @@ _FOLDS: dict[type, Callable[[Optimizer, Any], None]] = {
     Retracted: Optimizer._on_retracted,
     Unobserved: Optimizer._on_retracted,
     Changed: Optimizer._on_changed,
+    Reported: Optimizer._on_reported,
+    Allocated: Optimizer._on_allocated,
+    Ended: lambda optimizer, event: optimizer._records.fold_ended(event),
 }
+
+
+def _signed(totals: Totals, sign: float) -> Totals:
+    """Totals whose larger means are better."""
+    return replace(totals, sum=sign * totals.sum)
+
+
+def _ending(row: Totals, main: Totals, table: Table) -> str:
+    return (
+        f"worse than the main row: {row.mean:.4g} for {row.count:.0f} units, against"
+        f" {main.mean:.4g}; a row that is as good is ended with a probability of at most"
+        f" {table.end_early:.2g}"
+    )
 
 
 def html_of(optimizer: Optimizer, name: str = "Optimizer") -> str:

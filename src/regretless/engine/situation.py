@@ -599,6 +599,11 @@ class Situation:
         better = gates[best] >= FEASIBLE and not scores[best] <= value
         return self.objection(begin.predicted.x[best]) if better else None
 
+    def best_visited(self, plain: Decision) -> tuple[Array, Decision]:
+        """The visited point with the best posterior mean, see `recommended`."""
+        x = self.visited[0][self.recommended[0]]
+        return x, self._explain(_Choice(x, _row(self.inputs.posterior, x)), plain)
+
     def best_allowed(self, plain: Decision) -> tuple[Array, Decision] | None:
         """The point with the best posterior mean of all that keep to the constraints, if any does.
 

@@ -8,7 +8,7 @@ fits repeats these operations, so it gets the same bits.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
@@ -45,16 +45,31 @@ class History:
     """
 
     def __init__(
-        self, blocks: tuple[tuple[Observation, ...], ...] = (), last: tuple[Observation, ...] = ()
+        self,
+        blocks: tuple[tuple[Observation, ...], ...] = (),
+        last: tuple[Observation, ...] = (),
+        origin: object = None,
     ) -> None:
         self._blocks = blocks  # full blocks of _BLOCK observations
         self._last = last
+        self._origin = origin or object()  # shared by histories of which one continues the other
+
+    @classmethod
+    def of(cls, told: list[Observation]) -> History:
+        """A history of these observations."""
+        full = max(0, len(told) - 1) // _BLOCK * _BLOCK
+        blocks = (tuple(told[i : i + _BLOCK]) for i in range(0, full, _BLOCK))
+        return cls(tuple(blocks), tuple(told[full:]))
 
     def plus(self, told: Observation) -> History:
         """A history with one more observation at its end."""
         if len(self._last) < _BLOCK:
-            return History(self._blocks, (*self._last, told))
-        return History((*self._blocks, self._last), (told,))
+            return History(self._blocks, (*self._last, told), self._origin)
+        return History((*self._blocks, self._last), (told,), self._origin)
+
+    def continues(self, earlier: History) -> bool:
+        """Whether one of the two is the other with further observations at its end."""
+        return self._origin is earlier._origin
 
     def since(self, start: int) -> Iterator[Observation]:
         """The observations without the first `start`."""
@@ -142,6 +157,28 @@ class Belief:
         controls = self.controls + (told.control is not None)
         return replace(
             self, data=data, told=self.told.plus(told), luckiest=luckiest, controls=controls
+        )
+
+    def relearnt(self, changed: Mapping[int, Observation]) -> Belief:
+        """The state in which the observations at these places are others.
+
+        The fit stays.  The posterior is built anew by the steps that a replay takes.
+        """
+        told = list(self.told)
+        new = {place: each for place, each in changed.items() if told[place][1:] != each[1:]}
+        if not new:
+            return self
+        for place, each in new.items():
+            told[place] = each
+        return replace(
+            self,
+            data=Data.fold(len(self.columns), (each[:4] for each in told)),
+            told=History.of(told),
+            luckiest=max(each.y for each in told),
+            controls=sum(each.control is not None for each in told),
+            posterior=None,
+            included=0,
+            surprise=0.0,
         )
 
     @property
@@ -304,7 +341,8 @@ class Belief:
         has_more = self.posterior is not None and self.included >= earlier.included
         if earlier.posterior is None or earlier.fitted is not self.fitted or has_more:
             return self
-        if earlier.jumps != self.jumps:
+        # Since then, reported results may have changed observations that it has learnt.
+        if earlier.jumps != self.jumps or not self.told.continues(earlier.told):
             return self
         return replace(
             self,

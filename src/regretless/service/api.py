@@ -20,6 +20,9 @@ from regretless.service.schema import (
     After,
     AfterTrial,
     Archived,
+    Arms,
+    Delay,
+    EndEarly,
     InContext,
     Index,
     Key,
@@ -27,6 +30,7 @@ from regretless.service.schema import (
     Name,
     Number,
     ProblemOut,
+    Seconds,
     context_from_json,
 )
 from regretless.space import Contexts, Space, change_from_json
@@ -161,6 +165,33 @@ async def observe(this: This, known: schema.Observation, key: Key = None) -> Res
     elif not await this.do(observe_nth, study, known.params, **measured, nth=known.nth):
         return Json(schema.NotStored(detail=known_before(study.name)).model_dump())
     return Response(status_code=NO_CONTENT)
+
+
+@router.get("/{name}/allocation")
+async def allocation(
+    this: This,
+    arms: Arms = 8,
+    ttl: Seconds = 600.0,
+    delay: Delay = 0.0,
+    end_early: EndEarly = 0.05,
+) -> schema.AllocationOut:
+    """The table that splits the traffic among settings.
+
+    It is made if there is none.  A new one is made when half of `ttl` has passed and results have
+    come in.  Clients hold it, and need no request for each unit: see docs/traffic.md.
+    """
+    table = await this.allocate(arms, ttl=ttl, delay=delay, end_early=end_early)
+    return schema.AllocationOut.of(this.study.name, table)
+
+
+@router.post("/{name}/reports", status_code=NO_CONTENT)
+async def report(this: This, flush: schema.Reports, key: Key = None) -> None:
+    """Add results to the totals of trials.  When the service answers, they are on disk.
+
+    A request that is repeated with the same Idempotency-Key adds nothing.
+    """
+    increments = tuple(each.increment() for each in flush.reports)
+    await this.report(increments, key, flush.time)
 
 
 @router.post("/{name}/baseline", status_code=NO_CONTENT)

@@ -69,7 +69,7 @@ class Asks:
 
     def __init__(self, study: Study, threads: Threads) -> None:
         self._study, self._threads = study, threads
-        self._turn = asyncio.Lock()  # first come, first served
+        self.turn = asyncio.Lock()  # of those who compute; first come, first served
         self._waiting: list[Waiting] = []
         self._pace = Pace()
         self._in_vain = 0
@@ -93,7 +93,7 @@ class Asks:
             if n == 1 and context is None:
                 wish = Wish(self._study.ask_key(key), within_budget)
                 return [await self._answer(wish)]
-            async with self._turn:
+            async with self.turn:
                 return await self._threads.run(
                     self._threads.asks,
                     lambda: self._study.ask(
@@ -120,7 +120,7 @@ class Asks:
     async def _serve(self) -> None:
         """Answer all who wait."""
         while self._waiting:
-            async with self._turn:
+            async with self.turn:
                 await self._serve_some()
         if self._pace.due > 1.0:
             self.prepare()

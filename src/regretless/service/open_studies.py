@@ -21,20 +21,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
+from regretless.engine import Increment
 from regretless.errors import RegretlessError, StorageError, UnknownStudyError
-from regretless.results import Trial
+from regretless.results import Allocation, Trial
 from regretless.service.asks import Asks
 from regretless.service.forecasts import Ahead, Desk
 from regretless.service.problems import BUG
 from regretless.service.schema import Summary
 from regretless.space import Scalar
+from regretless.studies.actor import acting, acting_as
 from regretless.studies.journal import Journal, StudyInfo
+from regretless.studies.serving import Report
 from regretless.studies.study import Snapshot, Study, rename_study
 
 # The journal has 15 connections; an ask on PostgreSQL holds one while it computes.
@@ -42,12 +48,26 @@ VERBS, ASKS, READS, OPENS = 8, 2, 2, 1
 VERBS_OF_ONE = 2  # of one study: they take turns, so more threads would only wait
 STALL_SECONDS = 5.0  # after so long without an answer, the database counts as silent
 READY_SECONDS = 3.0  # for the answer of the readiness check
+MOST_REPORTS = 200  # that are written together
 MOST_OPEN = 256  # studies; an idle one takes a few MB, and a fraction of a second to open again
 
 _log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class _Waiting(NamedTuple):
+    """A report that is not on disk yet."""
+
+    report: Report
+    actor: str | None
+    done: asyncio.Future[None]
+
+
+def _report_all(study: Study, batch: list[_Waiting]) -> Sequence[Exception | None]:
+    with acting_as(batch[0].actor):
+        return study.report_all([each.report for each in batch])
 
 
 class Threads:
@@ -88,6 +108,8 @@ class OpenStudy:
         # By question: the number of the last event that the answer knows, and the answer.
         self._answers: dict[object, tuple[int, Any]] = {}
         self._ahead = Ahead()
+        self._reports: list[_Waiting] = []
+        self._writing: asyncio.Future[None] | None = None
 
     async def do(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a verb that takes milliseconds."""
@@ -104,6 +126,46 @@ class OpenStudy:
         done = await self.do(verb, *args, **kwargs)
         self._asks.prepare()
         return done
+
+    async def allocate(
+        self, arms: int, *, ttl: float, delay: float, end_early: float
+    ) -> Allocation:
+        """`Study.allocate`; the table that is in use is handed out without waiting for asks."""
+        settings = {"ttl": ttl, "delay": delay, "end_early": end_early}
+        known = await self.do(self.study.current_table, arms, **settings)
+        if known is not None:
+            return known
+        make = partial(self.study.allocate, arms, ttl=ttl, delay=delay, end_early=end_early)
+        async with self._asks.turn:
+            return await self._threads.run(self._threads.asks, make)
+
+    async def report(
+        self, increments: tuple[Increment, ...], key: str | None, time: datetime | None
+    ) -> None:
+        """`Study.report`.  Those that come while others are written are written together."""
+        done = asyncio.get_running_loop().create_future()
+        self._reports.append(_Waiting((increments, key, time), acting.get(), done))
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.ensure_future(self._write_reports())
+        await done
+
+    async def _write_reports(self) -> None:
+        """Write the reports that wait, each time all of them that one actor sent."""
+        while self._reports:
+            _, first = next(groupby(self._reports[:MOST_REPORTS], attrgetter("actor")))
+            batch = list(first)
+            del self._reports[: len(batch)]
+            try:
+                problems = await self.do(_report_all, self.study, batch)
+            except Exception as error:  # noqa: BLE001 (each of those who wait gets it)
+                problems = [error] * len(batch)
+            for each, problem in zip(batch, problems, strict=True):
+                if each.done.cancelled():
+                    continue
+                if problem is None:
+                    each.done.set_result(None)
+                else:
+                    each.done.set_exception(problem)
 
     async def read(self, question: Callable[[Snapshot], T]) -> T:
         """What `question` returns for the study as it is now, computed once for each state."""

@@ -4,7 +4,14 @@ The journal (`studies.journal`) needs SQLAlchemy, and is imported when a study i
 """
 
 from regretless.studies.actor import acting_as
-from regretless.studies.as_json import counts, decision_json, drift_json, study_json, trial_json
+from regretless.studies.as_json import (
+    allocation_json,
+    counts,
+    decision_json,
+    drift_json,
+    study_json,
+    trial_json,
+)
 from regretless.studies.asking import Wish
 from regretless.studies.study import (
     Snapshot,
@@ -20,6 +27,7 @@ __all__ = [
     "Study",
     "Wish",
     "acting_as",
+    "allocation_json",
     "counts",
     "decision_json",
     "drift_json",

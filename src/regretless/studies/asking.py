@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regretless._internal.shown import shown
-from regretless.engine import Asked, Event, Optimizer, write
+from regretless.engine import Asked, Optimizer, write
 from regretless.errors import ArchivedError, BudgetError, RegretlessError
 from regretless.results import Trial
 from regretless.space import Scalar
-from regretless.studies.reading import Reading
+from regretless.studies.serving import Overtaken, Serving
 from regretless.studies.state import State
 from regretless.studies.stock import Age, Stock
 
 if TYPE_CHECKING:  # the journal needs SQLAlchemy; `import regretless` must not
     from regretless.studies.journal import Journal, StoredEvent
-
-
-class Overtaken(Exception):
-    """Another process wrote a conflicting event first.  Create the event again."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,7 @@ class Wish:
 Answer = Trial | RegretlessError
 
 
-class Asking(Reading):
+class Asking(Serving):
     """The asks of `Study`."""
 
     def __init__(self, journal: Journal, name: str, state: State) -> None:
@@ -46,20 +42,8 @@ class Asking(Reading):
         self._stock = Stock()  # used while the lock is held
 
     @abstractmethod
-    def _key(self, verb: str, key: str | None) -> str | None:
-        """The key in the journal for the key that the caller gave."""
-
-    @abstractmethod
     def _note_jump(self) -> None:
         """Store a sudden change that the results show, if nobody has stored it yet."""
-
-    @abstractmethod
-    def _check(self, kind: type[Event], state: State) -> Callable[[list[StoredEvent]], None]:
-        """A function that raises Overtaken if a stored event conflicts with one of the kind."""
-
-    @abstractmethod
-    def _take_in(self, stored: StoredEvent) -> Event:
-        """Fold an appended event and the events before it.  The caller holds the lock."""
 
     # -- asks --------------------------------------------------------------------------------------
 
@@ -219,7 +203,7 @@ class Asking(Reading):
         `maker` is the copy that made the first of them and has its belief; None if it is gone.
         """
         entries = [(*write(each), key) for each, key in zip(proposals, keys, strict=True)]
-        check = self._check(Asked, self._state)
+        check = self._check(proposals[0])
         stored = self._journal.append_all(self.name, entries, check, after=after)
         if maker is not None:
             self._state.optimizer._take_proposal_of(maker)

@@ -12,6 +12,7 @@ from typing import Any
 
 from regretless.engine import (
     Abandoned,
+    Allocated,
     Asked,
     Baseline,
     Changed,
@@ -21,6 +22,7 @@ from regretless.engine import (
     Observed,
     Optimizer,
     Rejected,
+    Reported,
     Retracted,
     Told,
     Unobserved,
@@ -31,6 +33,7 @@ from regretless.engine import (
 # trial, another setting runs, from which steps are limited.
 SPOILERS: tuple[type[Event], ...] = (
     Abandoned,
+    Allocated,
     Extended,
     Jumped,
     Baseline,
@@ -93,7 +96,7 @@ class Stock:
         pending = len(now._records.waiting) + len(now._records.proposed)
         if age is Age.NEW or not pending:
             return [] if new else self._ready[: self._exact]
-        results = sum(isinstance(event, Told | Observed) for event in new)
+        results = sum(isinstance(event, Told | Observed | Reported) for event in new)
         most = pending if age is Age.PENDING else pending // 2
         fresh = not new or (now.has_followers and results <= most)
         return self._ready if fresh else []

@@ -31,6 +31,7 @@ from regretless._internal.validate import (
 from regretless.defaults import Noise
 from regretless.engine import (
     Abandoned,
+    Allocated,
     Approved,
     Archived,
     Asked,
@@ -38,6 +39,7 @@ from regretless.engine import (
     Changed,
     Created,
     Direction,
+    Ended,
     Event,
     Extended,
     Jumped,
@@ -49,6 +51,7 @@ from regretless.engine import (
     Records,
     Rejected,
     Renamed,
+    Reported,
     Retracted,
     Told,
     Unarchived,
@@ -66,8 +69,9 @@ from regretless.results import Decision, Trial, number_of
 from regretless.safety import Guardrail, Measured, Mode, Step
 from regretless.space import Parameter, Scalar, Space
 from regretless.studies import forks
-from regretless.studies.asking import Asking, Overtaken, archived
+from regretless.studies.asking import Asking, archived
 from regretless.studies.naming import archiving_key
+from regretless.studies.serving import Overtaken
 from regretless.studies.settings import alike, differences, through_json
 from regretless.studies.state import Snapshot, State, content_of
 from regretless.studies.stock import SPOILERS
@@ -84,10 +88,12 @@ _VERDICTS = (Approved, Rejected, Reconsidered)
 _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
     Asked: (Asked, *SPOILERS, Archived),
     Jumped: (Retracted, Unobserved),  # the first result after it
-    Extended: (Asked, Extended),
-    Baseline: (Asked, Baseline, Changed),
+    Extended: (Asked, Allocated, Extended),
+    Baseline: (Asked, Allocated, Baseline, Changed),
     Abandoned: (Told, Abandoned, Retracted),
-    Told: (),
+    Told: (Reported,),
+    Reported: (Told, Retracted),
+    Ended: (Reported, Allocated, Ended, Retracted),
     Observed: (Changed,),
     Changed: (Changed, Baseline),  # the baseline is a point of the new space
     Approved: (*_VERDICTS, Archived),
@@ -98,6 +104,10 @@ _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
     Archived: (Archived, Unarchived),
     Unarchived: (Archived, Unarchived),
 }
+
+
+# All that concerns an ask, and what others reported makes no difference.
+_RIVALS[Allocated] = (*_RIVALS[Asked], Ended)
 
 
 class Study(Asking):
@@ -683,17 +693,17 @@ class Study(Asking):
     def _append(self, after: StoredEvent, event: Event, key: str | None) -> StoredEvent:
         """Append the event; raise Overtaken if a conflicting one was written after `after`."""
         kind, version, body = write(event)
-        check = self._check(type(event), self._state)
         return self._journal.append_if(
-            self.name, kind, body, check, after=after, version=version, key=key
+            self.name, kind, body, self._check(event), after=after, version=version, key=key
         )
 
-    def _check(self, kind: type[Event], state: State) -> Callable[[list[StoredEvent]], None]:
-        rivals = _RIVALS[kind]
+    def _check(self, event: Event) -> Callable[[list[StoredEvent]], None]:
+        """The function that raises Overtaken if one of these events conflicts with `event`."""
+        rivals, state = _RIVALS[type(event)], self._state
 
         def check(new: list[StoredEvent]) -> None:
             for other in new:
-                if isinstance(state.read(other), rivals):
+                if isinstance(there := state.read(other), rivals) and _concerns(there, event):
                     raise Overtaken
 
         return check
@@ -781,15 +791,32 @@ def _key_of(event: Event, state: State) -> str | None:
         return f"unobserved {event.index}"
     if isinstance(event, Created | Asked | Observed | Extended | Baseline | Changed | OfStudy):
         return None
+    if isinstance(event, Reported | Allocated):
+        return None
     verb = "verdict" if isinstance(event, Approved | Rejected) else type(event).__name__.lower()
     corrections = len(state.optimizer._records.trials[event.number].corrections)
     return f"{verb} {event.number}" + (f" after {corrections} retracted" if corrections else "")
+
+
+def _concerns(there: Event, made: Event) -> bool:
+    """Whether a result that was told or reported is one of the trials of an event."""
+    one, other = _numbers(there), _numbers(made)
+    return one is None or other is None or bool(one & other)
+
+
+def _numbers(event: Event) -> set[int] | None:
+    """The trials whose results an event has; None if it has none."""
+    if isinstance(event, Reported):
+        return {each.number for each in event.increments}
+    return {event.number} if isinstance(event, Told | Retracted) else None
 
 
 def _same(there: Event, made: Event) -> bool:
     """Whether the stored event equals the new one, apart from its time and number."""
     if isinstance(there, Told) and isinstance(made, Told):
         return there.outcomes == made.outcomes and alike(there.context, made.context)
+    if isinstance(there, Reported) and isinstance(made, Reported):
+        return there.increments == made.increments
     if isinstance(there, Retracted) and isinstance(made, Retracted):
         return there.number == made.number
     if isinstance(there, Unobserved) and isinstance(made, Unobserved):

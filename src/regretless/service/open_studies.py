@@ -20,13 +20,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict, defaultdict
+import time
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 from anyio import CapacityLimiter, to_thread
 
@@ -49,6 +50,8 @@ VERBS_OF_ONE = 2  # of one study: they take turns, so more threads would only wa
 STALL_SECONDS = 5.0  # after so long without an answer, the database counts as silent
 READY_SECONDS = 3.0  # for the answer of the readiness check
 MOST_REPORTS = 200  # that are written together
+CROWD, CROWD_SECONDS = 16, 4.0  # so many readers in so many seconds share answers,
+PATIENCE = 5.0  # which may be so many times as old as it took to compute them
 MOST_OPEN = 256  # studies; an idle one takes a few MB, and a fraction of a second to open again
 
 _log = logging.getLogger(__name__)
@@ -68,6 +71,15 @@ class _Waiting(NamedTuple):
 def _report_all(study: Study, batch: list[_Waiting]) -> Sequence[Exception | None]:
     with acting_as(batch[0].actor):
         return study.report_all([each.report for each in batch])
+
+
+class _Known(NamedTuple):
+    """An answer to a question about a study."""
+
+    seq: int  # the number of the last event that it knows
+    answer: Any
+    began: float  # when it was begun, and the seconds that it took
+    seconds: float
 
 
 class Threads:
@@ -105,8 +117,9 @@ class OpenStudy:
         self._doing = asyncio.Semaphore(VERBS_OF_ONE)
         self._asks = Asks(study, threads)
         self._reading: defaultdict[object, asyncio.Lock] = defaultdict(asyncio.Lock)
-        # By question: the number of the last event that the answer knows, and the answer.
-        self._answers: dict[object, tuple[int, Any]] = {}
+        self._answers: dict[object, _Known] = {}  # by question
+        self._changed = 0.0  # when something changed that every reader is to see at once
+        self._readers: defaultdict[object, deque[float]] = defaultdict(partial(deque, maxlen=CROWD))
         self._ahead = Ahead()
         self._reports: list[_Waiting] = []
         self._writing: asyncio.Future[None] | None = None
@@ -167,9 +180,29 @@ class OpenStudy:
                 else:
                     each.done.set_exception(problem)
 
-    async def read(self, question: Callable[[Snapshot], T]) -> T:
-        """What `question` returns for the study as it is now, computed once for each state."""
+    async def change(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a verb that takes milliseconds, and whose effect every reader is to see at once."""
+        done = await self.do(verb, *args, **kwargs)
+        self._changed = time.monotonic()
+        return done
+
+    async def read(self, question: Callable[[Snapshot], T], *, shared: bool = False) -> T:
+        """What `question` returns for the study as it is now, computed once for each state.
+
+        With `shared`, while many read, they share answers: an answer may then be a few times as old
+        as it took to compute.  Otherwise a busy study with many readers would do nothing else.
+        """
+        arrived = time.monotonic()
+        recent = self._readers[question]
+        recent.append(arrived)
+        crowded = shared and len(recent) == CROWD and arrived - recent[0] < CROWD_SECONDS
+        known = self._answers.get(question) if crowded else None
+        if known is not None and known.began > self._oldest(known, arrived):
+            return cast(T, known.answer)
         async with self._reading[question]:
+            known = self._answers.get(question)
+            if known is not None and known.began >= arrived:  # made while this one waited
+                return cast(T, known.answer)
             return await self._threads.run(self._threads.reads, self._answer, question)
 
     async def start_forecast(self, draws: int, over: Mapping[str, Scalar] | None) -> Ahead:
@@ -183,14 +216,20 @@ class OpenStudy:
         """The last forecast."""
         return self._ahead
 
+    def _oldest(self, known: _Known, now: float) -> float:
+        """When an answer must have been begun, to be shared by a crowd now."""
+        return max(self._changed, now - PATIENCE * known.seconds)
+
     def _answer(self, question: Callable[[Snapshot], T]) -> T:
-        known: tuple[int, T] | None = self._answers.get(question)
-        if known is None or known[0] != self.study.refresh():
+        known, began = self._answers.get(question), time.monotonic()
+        if known is None or known.seq != self.study.refresh():
             # Computed on a copy: the study stays free for others.
             view = self.study.snapshot()
-            known = self._answers[question] = (view.seq, question(view))
+            answer = question(view)
+            known = _Known(view.seq, answer, began, time.monotonic() - began)
+            self._answers[question] = known
             self.study.take_posterior_of(view)
-        return known[1]
+        return cast(T, known.answer)
 
 
 class OpenStudies:

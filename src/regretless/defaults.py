@@ -371,11 +371,9 @@ class TrafficRules(NamedTuple):
 
     start_share: float = 0.5  # of all rows of the start together, beside the baseline
     least_share: float = 0.005  # of a row
+    usual_share: float = 0.03  # of a row that explores, before its own is known
     most_explored: float = 0.5  # of all rows that explore together
-    # The baseline beside a better setting: so many times the largest share of a row that explores,
-    # within these limits.  It is a control: it shows what a period does to all settings.
-    control_factor: float = 1.5
-    baseline_share: tuple[float, float] = (0.02, 0.1)
+    baseline_share: float = 0.02  # of the baseline, beside a better setting
     pooled_units: float = 1000.0  # the scatter of all units counts like that of so many
 
 

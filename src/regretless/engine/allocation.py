@@ -22,7 +22,6 @@ from regretless.engine.traffic import (
     Table,
     TableRow,
     best_share,
-    control_share,
     explored_shares,
     usual_traffic,
 )
@@ -61,6 +60,7 @@ def check_allocates(optimizer: Optimizer) -> None:
     refused = {
         "contexts": optimizer.contexts is not None,
         "drift": optimizer.drift is not None,
+        'noise="auto"': optimizer.model.noise != "constant",
         "loss_budget": safety.loss_budget is not None,
         "guardrails": bool(safety.guardrails),
         "max_step": bool(safety.max_step),
@@ -79,6 +79,8 @@ def next_table(optimizer: Optimizer, given: Split, now: datetime) -> Allocated:
         raise ConfigError(f"time: the table in use is of {last.time}, got {shown(now)}")
     twin = optimizer.copy()
     twin._at(now)
+    # A row that explores has a small share of the traffic, and what it finds is for all of it.
+    twin._gain_share = max(1.0, 1.0 / (given.arms * twin.defaults.traffic.usual_share))
     rows = _chosen(twin, given.arms)
     shares = _shares(twin, rows, given)
     first = _first_trials(twin)
@@ -144,7 +146,7 @@ def _shares(twin: Optimizer, rows: list[tuple[Asked, str]], given: Split) -> dic
     wanted = explored_shares(wishes, rest is not None, given.arms, rules)
     shares = dict(zip((asked.number for asked in explored), wanted, strict=True))
     if main is not None and base is not None:
-        shares[base] = control_share(wanted, rules)
+        shares[base] = rules.baseline_share
     if rest is not None:
         shares[rest] = 1.0 - sum(shares.values())
     return {asked.number: shares[asked.number] for asked, _ in rows}
@@ -163,5 +165,5 @@ def _wish(twin: Optimizer, why: Decision, arms: int) -> float | None:
     if None in numbers or traffic is None or not pool.variance > 0.0:
         return None
     gap = max(twin.sign * (why.incumbent - why.mean), 0.0)  # type: ignore[operator]
-    tables = (why.horizon or float(twin.remaining)) / arms
+    tables = (why.horizon or float(twin.remaining)) / (arms * twin._gain_share)
     return best_share(gap, float(why.sd or 0.0), pool.variance, traffic, tables * traffic, rules)

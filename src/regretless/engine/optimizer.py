@@ -185,6 +185,7 @@ class Optimizer(WithLock):
         True
     """
 
+    _gain_share = 1.0  # in how many evaluations a gain counts for each later one, see `Horizon`
     _is_simulated = False  # whether its results are made up, see `forecast`: it warns of no jump
 
     def __init__(
@@ -944,23 +945,17 @@ class Optimizer(WithLock):
         return belief.relearnt(changed)
 
     def _counts(self, number: int) -> bool:
-        """Whether the results of a trial count by themselves, and can all be in."""
-        records = self._records
-        if records.is_control(number):
-            return False
-        return number in self._places or self._now is None or records.is_mature(number, self._now)
+        """Whether the results of a trial can all be in."""
+        now = self._now
+        return number in self._places or now is None or self._records.is_mature(number, now)
 
     def _reported(self, number: int, totals: Totals, pool: Pool) -> Observation:
-        """What the model learns from the totals of a trial, and from those of its control."""
+        """What the model learns from the totals of a trial."""
         record, rules = self._records.trials[number], self.defaults.traffic
-        beside, control = self._records.control_of(number), None
-        if beside is not None:
-            baseline = self._records.references()[number].x
-            error = pool.variance_of(beside, rules)
-            control = Control(self._sign * beside.mean, error, tuple(baseline.tolist()))
         known, blind = pool.variance_of(totals, rules), record.trial.decision.reason == "design"
-        weight = max(totals.count, LEAST_SCALE)
-        return Observation(record.whole, self._sign * totals.mean, weight, known, blind, control)
+        weight, y = max(totals.count, LEAST_SCALE), self._sign * totals.mean
+        period = None if known is None else self._records.table_of.get(number)
+        return Observation(record.whole, y, weight, known, blind, period=period)
 
     @in_turn
     def ending(self) -> Ended | None:
@@ -1736,9 +1731,7 @@ class Optimizer(WithLock):
         return [
             self._records.trials[number]
             for number, totals in known
-            if totals.count > 0.0
-            and not self._records.is_control(number)
-            and not self._counts(number)
+            if totals.count > 0.0 and not self._counts(number)
         ]
 
     def _horizon(self, belief: Belief, at: Array) -> Horizon:
@@ -1746,7 +1739,7 @@ class Optimizer(WithLock):
 
         Those to come are taken to have contexts like those that were seen.
         """
-        horizon = self._records.horizon._replace(keep=belief.keep)
+        horizon = self._records.horizon._replace(keep=belief.keep, share=self._gain_share)
         if not len(at):
             return horizon
         assert belief.posterior is not None

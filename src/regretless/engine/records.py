@@ -697,24 +697,6 @@ class Records:
         over = self.tables[place + 1].time
         return now >= over + timedelta(seconds=self.tables[place].delay)
 
-    def control_of(self, number: int) -> Totals | None:
-        """What the baseline brought in the table of a trial; None if it had no row of its own."""
-        place = self.table_of.get(number)
-        row = None if place is None else self.tables[place].baseline
-        totals = None if row is None or row.trial == number else self.totals.get(row.trial)
-        return totals if totals is not None and totals.count > 0.0 else None
-
-    def is_control(self, number: int) -> bool:
-        """Whether a trial is that of the baseline, beside others in its table.
-
-        Its results count as controls of the others, and not once more by themselves.
-        """
-        place = self.table_of.get(number)
-        table = None if place is None else self.tables[place]
-        if table is None or table.baseline is None:
-            return False
-        return table.baseline.trial == number and len(table.trials) > 1
-
     @property
     def rejections(self) -> Rejections | None:
         """The rejected points whose reasons stand; None if there are none.

@@ -264,13 +264,6 @@ def explored_shares(
     return [scale * share for share in shares]
 
 
-def control_share(explored: Sequence[float], rules: TrafficRules) -> float:
-    """The share of the baseline, beside a better setting: a control for those that explore."""
-    low, high = rules.baseline_share
-    wanted = rules.control_factor * max(explored, default=0.0)
-    return min(max(wanted, low), high)
-
-
 def evidence_against(row: Totals, main: Totals, pool: Pool, rules: TrafficRules) -> float:
     """log E: the evidence that a row is worse than the main row, see the module.
 

@@ -31,6 +31,7 @@ from regretless.model.noise import NoiseShape, Replicates, find_noise, weighed
 from regretless.model.periods import Observation, Periods
 from regretless.model.posterior import Posterior
 from regretless.model.scaling import Scaling
+from regretless.model.tables import data_of, effect_of
 from regretless.space import Parameter
 
 _BLOCK = 256
@@ -96,6 +97,7 @@ class Fitted:
     periods: Periods | None = None  # how results are corrected by their controls, if there are any
     noise: NoiseShape | None = None  # where results scatter more, if they do
     fading: Fading | None = None  # how fast results fade, if the system may change
+    effect: float | None = None  # the variance of the effect of a table, see model/tables.py
 
     def corrected(self, told: Observation) -> Observation:
         """The result without the effect of its period, as far as a control tells it."""
@@ -136,6 +138,7 @@ class Belief:
     # as much as they are away.
     levels: tuple[float, ...] = ()
     controls: int = 0  # number of observations with a control
+    in_tables: int = 0  # number of observations that were measured side by side
     drift: Drift | None = None  # None: the system stays the same
     jumps: tuple[int, ...] = ()  # the place of the first observation after each jump
 
@@ -154,9 +157,13 @@ class Belief:
         """The state with one more observation; `current` adds it to the posterior."""
         data, _ = self.data.add(*told[:4])
         luckiest = max(self.luckiest, told.y)
-        controls = self.controls + (told.control is not None)
         return replace(
-            self, data=data, told=self.told.plus(told), luckiest=luckiest, controls=controls
+            self,
+            data=data,
+            told=self.told.plus(told),
+            luckiest=luckiest,
+            controls=self.controls + (told.control is not None),
+            in_tables=self.in_tables + (told.period is not None),
         )
 
     def relearnt(self, changed: Mapping[int, Observation]) -> Belief:
@@ -176,6 +183,7 @@ class Belief:
             told=History.of(told),
             luckiest=max(each.y for each in told),
             controls=sum(each.control is not None for each in told),
+            in_tables=sum(each.period is not None for each in told),
             posterior=None,
             included=0,
             surprise=0.0,
@@ -252,7 +260,7 @@ class Belief:
         if self.fitted is None:
             return self._first_fit
         ready = self
-        if self._moves(self.fitted.fading):
+        if self._moves(self.fitted.fading) or self.in_tables:
             return self if self.included == len(self.told) else self._as_of_now()
         if self.posterior is None:
             at = self.fitted.at
@@ -392,6 +400,8 @@ class Belief:
         fading = None if self.fitted is None else self.fitted.fading
         if self._moves(fading):
             return self._faded(scaling, count, periods, fading)
+        if self.in_tables:
+            return self._of_tables(scaling, count)
         seen = self._seen(periods, count)
         plain = periods is None and count == len(self.told)
         if plain and not any(told.y < scaling.knee for told in seen):
@@ -400,6 +410,22 @@ class Belief:
         observations = ((t.x, y, t.weight, t.variance) for t, y in zip(seen, drawn, strict=True))
         data = Data.fold(len(self.columns), observations)
         return data.standardised(scaling.shift, scaling.scale)
+
+    def _of_tables(self, scaling: Scaling, count: int, effect: float | None = None) -> Data:
+        """The first `count` observations, some of which were measured side by side."""
+        if effect is None:
+            assert self.fitted is not None
+            effect = self.fitted.effect
+        if effect is None:  # the fit is older than the first table
+            effect = effect_of(list(self.told), self.defaults.periods)
+        seen = list(islice(self.told, count))
+        y = scaling.to_model([told.y for told in seen]).tolist()
+        square = scaling.scale**2
+        scaled = [
+            t._replace(y=value, variance=None if t.variance is None else t.variance / square)
+            for t, value in zip(seen, y, strict=True)
+        ]
+        return data_of(len(self.columns), scaled, effect / square)
 
     def _posterior(self, data: Data, hypers: tuple[Hyper, ...]) -> Posterior:
         return Mixture.of(self.model.posterior(data, hyper) for hyper in hypers)
@@ -487,12 +513,16 @@ class Belief:
     def _refitted(self) -> Belief:
         periods = self._periods() if self.controls else None
         scaling = self._scaling(periods).reaching(self.levels)
+        effect = effect_of(list(self.told), self.defaults.periods) if self.in_tables else None
         fading = None if self.drift is None else self._fitted_fading(self.drift, scaling, periods)
         if self._moves(fading):
             data = self._faded(scaling, len(self.told), periods, fading)
         else:
             still = replace(self, fitted=None)  # whatever the last fit said about drift
-            data = still._scaled(scaling, len(self.told), periods)
+            if effect is None:
+                data = still._scaled(scaling, len(self.told), periods)
+            else:
+                data = still._of_tables(scaling, len(self.told), effect)
         ensemble = self.model.method == "ensemble"
         noise = self._known_noise(data, scaling.scale, periods)
         auto = self.model.noise == "auto" and self.model.method != "fixed"
@@ -505,6 +535,8 @@ class Belief:
         effects = {} if periods is None else {"periods": periods.to_json()}
         if fading is not None:
             effects["drift"] = fading.to_json()
+        if effect is not None:
+            effects["tables"] = {"effect": effect}
         return self.with_fit(found | scaling.to_json() | counts | effects)
 
     def _as_before(self, data: Data, seen: list[Entry]) -> Data:
@@ -643,7 +675,10 @@ class Belief:
         periods = Periods.from_json(source["periods"]) if "periods" in source else None
         noise = NoiseShape.from_json(source["noise"], self.columns) if "noise" in source else None
         fading = Fading.from_json(source["drift"]) if "drift" in source else None
-        fitted = Fitted(hypers, scaling, at, points, bool(source["ok"]), periods, noise, fading)
+        effect = float(source["tables"]["effect"]) if "tables" in source else None
+        fitted = Fitted(
+            hypers, scaling, at, points, bool(source["ok"]), periods, noise, fading, effect
+        )
         return replace(self, fitted=fitted, source=source, posterior=None, included=0, surprise=0.0)
 
     def _hypers(self, source: dict[str, Any]) -> tuple[Hyper, ...]:

@@ -1,15 +1,16 @@
-"""What it costs in regret that many workers get proposals from a stock that was made as a batch.
+"""What it costs in regret to choose trials without a search, when many workers ask at once.
 
     nice python benchmarks/batches.py --output docs/results/batches.md
 
-So many workers are busy all the time: whenever one of them tells its result, it gets the next
-trial. Two ways to choose it are compared, with the same instance and the same noise:
+Two comparisons, with the same instances and the same noise:
 
-- one by one: a search for each trial, which knows all results so far and believes the pending ones
-  (`Optimizer.ask`; a study without a service);
-- from a stock: `Optimizer.propose_batch` makes as many proposals as there are workers, and they
-  are handed out until the stock is used up or too old (`studies/stock.py`; the service, as long as
-  asks come faster than they can be worked out).
+- **Rounds.** All workers tell their results, and then all of them get their next trials.
+  *Searched*: `Optimizer.ask(n)`, a search for each trial, in which those before it are pending.
+  *Quick*: `Optimizer.propose_batch(n)`, one search and its followers.
+- **A stream.** Whenever a worker tells its result, it gets the next trial, while all others are
+  pending. *Searched*: `Optimizer.ask`. *Quick*: `Optimizer.propose_more`, as the service does when
+  asks come faster than they can be worked out: candidates are searched for after half as many
+  results as there are workers, and a fit that is due is half as many results late.
 
 The instances are drawn by benchmarks/families, from seeds that no choice was made by.
 """
@@ -17,18 +18,19 @@ The instances are drawn by benchmarks/families, from seeds that no choice was ma
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import regretless as rl
-from regretless.engine import Asked
+from regretless.engine import Asked, Crowd
 from regretless.experiments.runner import stamp
-from regretless.studies.stock import Stock
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.families.base import Instance
@@ -36,32 +38,24 @@ from benchmarks.families.table import instance
 
 FAMILIES = ("queue", "price", "control", "gp-smooth", "hills", "mixed", "inventory", "gp-rough")
 SEED = 7100  # the first of the seeds
-BUDGETS = {8: 160, 50: 300}  # by the number of workers
-
-
-@dataclass(frozen=True)
-class Pair:
-    """The regret of both ways on one instance, and the seconds that they took."""
-
-    name: str
-    workers: int
-    regrets: tuple[float, float]
-    seconds: tuple[float, float]
+BUDGETS = {8: 160, 50: 300}  # trials, by the number of workers
 
 
 class Workers:
-    """So many workers that are busy all the time; which one finishes next is random."""
+    """So many workers; which of them finishes next is random."""
 
     def __init__(self, task: Instance, workers: int, seed: int) -> None:
         self.task, self.workers, self.seed = task, workers, seed
         self.optimizer = rl.Optimizer(task.space, budget=BUDGETS[workers], seed=seed)
         self.busy: list[Asked] = []
         self.regret = 0.0
+        self.seconds = 0.0  # for decisions
         self.rng = np.random.default_rng([71, seed])
 
-    def start(self, event: Asked) -> None:
-        self.optimizer.apply(event)
-        self.busy.append(event)
+    def start(self, events: list[Asked]) -> None:
+        for event in events:
+            self.optimizer.apply(event)
+        self.busy += events
 
     def finish(self) -> None:
         """One of the trials under way ends: an older one more likely."""
@@ -70,104 +64,140 @@ class Workers:
         self.regret += self.task.regret(done.params, value)
         self.optimizer.tell(done.number, value)
 
-
-def one_by_one(work: Workers) -> None:
-    while work.optimizer.remaining:
-        if len(work.busy) == work.workers:
-            work.finish()
-        work.start(work.optimizer.propose())
-
-
-def from_stock(work: Workers) -> None:
-    stock = Stock()
-    while work.optimizer.remaining:
-        if len(work.busy) == work.workers:
-            work.finish()
-        ready = stock.valid(work.optimizer, stale=True)
-        if not ready:
-            twin = work.optimizer.copy()
-            stock.put(twin.propose_batch(min(work.workers, twin.remaining)), twin)
-            ready = stock.valid(work.optimizer, stale=True)
-        work.start(ready[0])
-        stock.used(1)
+    def run(self, make: Callable[[rl.Optimizer, int], list[Asked]], in_rounds: bool) -> None:
+        while left := self.optimizer.remaining:
+            if len(self.busy) == self.workers:
+                for _ in range(self.workers if in_rounds else 1):
+                    self.finish()
+            start = time.perf_counter()
+            made = make(self.optimizer.copy(), min(left, self.workers - len(self.busy)))
+            self.seconds += time.perf_counter() - start
+            self.start(made)
+        while self.busy:
+            self.finish()
 
 
-def pair(family: str, seed: int, workers: int) -> Pair:
+def searched(optimizer: rl.Optimizer, n: int) -> list[Asked]:
+    events = []
+    for _ in range(n):
+        events.append(optimizer.propose())
+        optimizer.apply(events[-1])
+    return events
+
+
+def batch(optimizer: rl.Optimizer, n: int) -> list[Asked]:
+    return optimizer.propose_batch(n)
+
+
+class Hurry:
+    """`propose_more`, with candidates and fits that are as old as they may be in the service."""
+
+    def __init__(self) -> None:
+        self.crowd: Crowd | None = None
+        self.fit: tuple[int, dict[str, Any]] | None = None
+
+    def __call__(self, optimizer: rl.Optimizer, n: int) -> list[Asked]:
+        pending, told = len(optimizer.pending), optimizer.observations
+        if pending and optimizer.has_followers:
+            late = self.fit is not None and told - self.fit[0] >= pending // 2
+            old = self.crowd is None or told - self.crowd.since > pending // 2
+            if late or old:
+                fit = self.fit[1] if late and self.fit is not None else None
+                self.crowd = optimizer.copy().lead(fit) or self.crowd
+            if late:
+                self.fit = None
+            elif self.fit is None and (due := optimizer.copy().fit_if_due()):
+                self.fit = (told, due)
+        events, self.crowd = optimizer.propose_more(n, self.crowd)
+        return events
+
+
+def record(family: str, seed: int, workers: int, how: str) -> dict[str, Any]:
     task = instance(family, seed)
-    regrets, seconds = [], []
-    for way in (one_by_one, from_stock):
-        work, start = Workers(task, workers, seed), time.perf_counter()
-        way(work)
-        while work.busy:
-            work.finish()
-        regrets.append(work.regret)
-        seconds.append(time.perf_counter() - start)
-    return Pair(task.name, workers, tuple(regrets), tuple(seconds))  # type: ignore[arg-type]
+    found: dict[str, Any] = {"instance": task.name, "workers": workers, "how": how}
+    quick = batch if how == "rounds" else Hurry()
+    for name, make in (("searched", searched), ("quick", quick)):
+        work = Workers(task, workers, seed)
+        work.run(make, in_rounds=how == "rounds")
+        found[name] = {"regret": work.regret, "seconds": work.seconds}
+    return found
 
 
-def summary(pairs: list[Pair]) -> str:
-    logs = np.log([stock / single for single, stock in (each.regrets for each in pairs)])
+def summary(group: list[dict[str, Any]]) -> str:
+    logs = np.log([each["quick"]["regret"] / each["searched"]["regret"] for each in group])
     mean, error = logs.mean(), logs.std(ddof=1) / np.sqrt(len(logs))
-    single, stock = np.sum([each.seconds for each in pairs], axis=0)
+    slow, fast = (sum(each[name]["seconds"] for each in group) for name in ("searched", "quick"))
+    first = group[0]
     return (
-        f"| {pairs[0].workers} | {BUDGETS[pairs[0].workers]} | {len(pairs)}"
+        f"| {first['how']} | {first['workers']} | {BUDGETS[first['workers']]} | {len(group)}"
         f" | {np.exp(mean):.3f} | {np.exp(mean - error):.3f} to {np.exp(mean + error):.3f}"
-        f" | {single / stock:.1f} |"
+        f" | {slow / fast:.1f} |"
     )
 
 
-def page(pairs: list[Pair], command: str) -> str:
-    intro = __doc__.split("\n\n", 2)[2] if __doc__ else ""
-    each = [
-        f"| {p.name} | {p.workers} | {p.regrets[0]:.1f} | {p.regrets[1]:.1f}"
-        f" | {p.regrets[1] / p.regrets[0]:.2f} |"
-        for p in pairs
+def page(records: list[dict[str, Any]]) -> str:
+    intro = (__doc__ or "").split("\n\n", 2)[2]
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for each in records:
+        groups.setdefault((each["how"], each["workers"]), []).append(each)
+    rows = [
+        f"| {each['how']} | {each['workers']} | {each['instance']}"
+        f" | {each['searched']['regret']:.1f} | {each['quick']['regret']:.1f}"
+        f" | {each['quick']['regret'] / each['searched']['regret']:.2f} |"
+        for each in records
     ]
-    groups = [[p for p in pairs if p.workers == workers] for workers in BUDGETS]
-    return "\n".join(
-        [
-            "# Proposals from a stock",
-            "",
-            f"Written by `{command}`.",
-            "",
-            intro.strip(),
-            "",
-            "The regret of a run is the sum over its trials, in units of the spread of f. The",
-            "ratio is that from a stock to that one by one: the geometric mean over the instances,",
-            "and the range of one standard error. The last column says how many times as long the",
-            "decisions of all runs took one by one.",
-            "",
-            "| workers | trials | instances | ratio of regrets | one standard error | time |",
-            "|---|---|---|---|---|---|",
-            *[summary(group) for group in groups if len(group) > 1],
-            "",
-            "| instance | workers | one by one | from a stock | ratio |",
-            "|---|---|---|---|---|",
-            *each,
-            "",
-            f"{stamp()}, {os.cpu_count()} cores.",
-            "",
-        ]
-    )
+    lines = [
+        "# Trials without a search",
+        "",
+        "Written by `benchmarks/batches.py`.",
+        "",
+        intro.strip(),
+        "",
+        "The regret of a run is the sum over its trials, in units of the spread of f. The ratio is",
+        "that of the quick way to that of the searched one: the geometric mean over the instances,",
+        "and the range of one standard error. The last column says how many times as long the",
+        "searched way took to decide.",
+        "",
+        "| | workers | trials | instances | ratio of regrets | one standard error | time |",
+        "|---|---|---|---|---|---|---|",
+        *[summary(group) for _, group in sorted(groups.items()) if len(group) > 1],
+        "",
+        "| | workers | instance | searched | quick | ratio |",
+        "|---|---|---|---|---|---|",
+        *rows,
+        "",
+        f"{stamp()}, {os.cpu_count()} cores.",
+        "",
+    ]
+    return "\n".join(lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seeds", type=int, default=3, help="instances of each family")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=2, help="instances of each family")
     parser.add_argument("--workers", type=int, action="append", choices=list(BUDGETS))
+    parser.add_argument("--how", action="append", choices=["rounds", "stream"])
+    parser.add_argument("--records", type=Path, help="keep what was measured here, and go on there")
     parser.add_argument("--output", type=Path, help="where the page goes; or else to stdout")
     options = parser.parse_args()
-    pairs: list[Pair] = []
-    for workers in options.workers or list(BUDGETS):
-        for seed in range(SEED, SEED + options.seeds):
-            for family in FAMILIES:
-                pairs.append(pair(family, seed, workers))
-                print(pairs[-1], file=sys.stderr, flush=True)
-    text = page(pairs, f"benchmarks/batches.py --seeds {options.seeds}")
+    records: list[dict[str, Any]] = []
+    if options.records is not None and options.records.exists():
+        records = [json.loads(line) for line in options.records.read_text().splitlines()]
+    done = {(each["instance"], each["workers"], each["how"]) for each in records}
+    for seed in range(SEED, SEED + options.seeds):
+        for family in FAMILIES:
+            for workers in options.workers or list(BUDGETS):
+                for how in options.how or ["rounds", "stream"]:
+                    if (f"{family}/{seed}", workers, how) not in done:
+                        records.append(record(family, seed, workers, how))
+                        print(records[-1], file=sys.stderr, flush=True)
+                        if options.records is not None:
+                            with options.records.open("a") as file:
+                                file.write(json.dumps(records[-1]) + "\n")
     if options.output is None:
-        print(text)
+        print(page(records))
     else:
-        options.output.write_text(text, encoding="utf-8")
+        options.output.write_text(page(records), encoding="utf-8")
 
 
 if __name__ == "__main__":

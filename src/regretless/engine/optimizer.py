@@ -27,6 +27,7 @@ from regretless.defaults import Noise, defaults_of
 from regretless.design import Start, checked_design, checked_n0, farthest
 from regretless.engine import saved
 from regretless.engine.allocation import Split, next_table
+from regretless.engine.crowd import OLDEST, OUTDATING, Crowd
 from regretless.engine.events import (
     Abandoned,
     Allocated,
@@ -113,6 +114,7 @@ class _Proposal(NamedTuple):
 
 _BLIND_DRAWS = 64  # from which the first is taken at which all guardrails hold
 _SEEN = 256  # so many contexts, those seen last, stand for those to come
+_MANY = 64  # followers, for which a search is made if one of them would have one
 _MOST_DRAWS = 1000  # until one is not near a rejected point
 
 
@@ -1129,22 +1131,58 @@ class Optimizer(WithLock):
             refit: whether to fit the model if that is due.  Otherwise the last fit is used.
             fit: a fit that `fit_if_due` of a copy has returned meanwhile, to be used instead.
         """
+        return self._propose_many(n, None, refit, fit)[0]
+
+    @in_turn
+    @one_thread()
+    def propose_more(
+        self, n: int, crowd: Crowd | None, fit: dict[str, Any] | None = None
+    ) -> tuple[list[Asked], Crowd | None]:
+        """The events of the next `n` asks, and what further ones can be chosen in.
+
+        It is for many who ask all the time.  As long as a crowd can be kept up with what was told
+        and asked since, all proposals are followers.  Each knows all results.  Otherwise there is a
+        new leader, as in `propose_batch`; a fit that is due waits, see `fit_if_due`.
+
+        Args:
+            n: the number of proposals.
+            crowd: what an earlier call, or `lead`, has returned; None if there is none.
+            fit: see `propose_batch`.
+        """
+        return self._propose_many(n, crowd, False, fit)
+
+    @in_turn
+    @one_thread()
+    def lead(self, fit: dict[str, Any] | None = None) -> Crowd | None:
+        """Search for candidates, for `propose_more`; None if there is nothing to search.
+
+        Call it on a copy, which need not be up to date when the search is over.
+        """
+        if not (self._belief.told and self.has_followers):
+            return None
+        return self._crowd(self._decide(NOWHERE, False, fit), _MANY, len(self._log))
+
+    def _propose_many(
+        self, n: int, crowd: Crowd | None, refit: bool, fit: dict[str, Any] | None
+    ) -> tuple[list[Asked], Crowd | None]:
         self._records.checked_context(None)
         twin, events = self.copy(), list[Asked]()
-        leader: Situation | None = None
+        crowd = None if crowd is None else twin._kept_up(crowd)
         for left in range(whole("n", n, least=1), 0, -1):
-            if leader is None:
+            leads = crowd is None
+            if crowd is None:
                 proposal = twin._decide(NOWHERE, refit, fit)
                 fit = None
             else:
-                proposal = twin._decide_as_follower(leader)
+                proposal, crowd = twin._follow(crowd)
             events.append(twin._asking(proposal, None))
             if len(events) == 1:
                 self._proposed = twin._proposed
                 self._belief = self._belief.with_posterior_of(proposal.belief)
             twin.apply(events[-1])
-            leader = twin._leader(proposal, left - 1) if left > 1 else None
-        return events
+            if leads and (left > 1 or not refit):
+                crowd = twin._crowd(proposal, max(left - 1, 1), len(self._log))
+        return events, crowd
 
     @in_turn
     @one_thread()
@@ -1155,24 +1193,48 @@ class Optimizer(WithLock):
         fresh = self._belief.refit_if_due()
         return None if fresh.source is self._belief.source else fresh.source
 
-    def _leader(self, proposal: _Proposal, left: int) -> Situation | None:
-        """What the `left` followers of the proposal are chosen in; None if they need searches.
-
-        The point of the proposal counts as pending.
-        """
-        situation = proposal.situation
-        if situation is None or not self.has_followers:
+    def _crowd(self, proposal: _Proposal, left: int, seen: int) -> Crowd | None:
+        """What `left` followers of a proposal are chosen in; None if they need searches."""
+        leader = proposal.situation
+        if leader is None or not self.has_followers:
             return None
-        shortlist = situation.shortlist
-        if shortlist is None:
-            if not self._may_revisit(situation, left):
-                situation = replace(situation, revisit=False)
-            shortlist = situation.shortlisted(proposal.x)
-        return replace(
-            situation,
-            waiting=(*situation.waiting, proposal.x),
-            shortlist=situation.believing(shortlist, proposal.x),
-        )
+        if not self._may_revisit(leader, left):
+            leader = replace(leader, revisit=False)
+        fits, told = (self._belief.source, proposal.belief.source), len(self._belief.told)
+        shortlist = leader.shortlisted([*self._under_way, proposal.x])
+        crowd = Crowd(leader, shortlist, told, seen, fits, fits[0] == fits[1])
+        return self._with_pending(crowd)
+
+    def _with_pending(self, crowd: Crowd) -> Crowd:
+        """The crowd with the results and pending trials of now, which are all listed."""
+        leader, shortlist = crowd.leader, crowd.shortlist
+        new = self._belief.told.since(crowd.told)
+        results = [leader.result(each, shortlist.known) for each in new]
+        shortlist = shortlist.updated(results, self._under_way, leader.weigh)
+        return replace(crowd, shortlist=shortlist, told=len(self._belief.told))
+
+    def _kept_up(self, crowd: Crowd) -> Crowd | None:
+        """The crowd with the results and pending trials of now; None if it is outdated."""
+        belief, pending = self._belief, self._under_way
+        fixed = self.drift is None and not (belief.controls or self._records.totals)
+        follows = belief.source == crowd.fit and belief.told.continues(crowd.leader.belief.told)
+        if not (fixed and follows and self.has_followers):
+            return None
+        if any(isinstance(event, OUTDATING) for event in self._log[crowd.seen :]):
+            return None
+        if len(belief.told) - crowd.since > OLDEST * (len(pending) + 1):
+            return None
+        if not crowd.shortlist.has([*pending, *(each.x for each in belief.told.since(crowd.told))]):
+            points = [*pending, *(each.x for each in belief.told.since(crowd.since))]
+            crowd = replace(crowd, shortlist=crowd.leader.shortlisted(points), told=crowd.since)
+        return self._with_pending(crowd)
+
+    @property
+    def _under_way(self) -> tuple[Array, ...]:
+        """The points whose results are not known yet."""
+        waiting, proposed = self._records.waiting, self._records.proposed
+        others = (*waiting.values(), *proposed.values(), *self._immature())
+        return tuple(record.whole for record in others)
 
     @property
     def has_followers(self) -> bool:
@@ -1183,16 +1245,30 @@ class Optimizer(WithLock):
         free = not (self._is_limited or steps or self.space.frozen or self._contexts)
         return own and free and self._records.rejections is None
 
-    def _decide_as_follower(self, leader: Situation) -> _Proposal:
-        """The next point of a batch; see `propose_batch`."""
-        rng = np.random.default_rng([self.seed, len(self._records.trials)])
-        horizon = self._horizon(leader.belief, NOWHERE)
-        situation = replace(leader, horizon=horizon, rng=rng, revisit=False)
+    def _follow(self, crowd: Crowd) -> tuple[_Proposal, Crowd]:
+        """The next point, chosen without a search, and the crowd in which it is pending."""
+        leader, belief = crowd.leader, self._belief
+        if not crowd.is_stored:
+            assert crowd.fits[1] is not None
+            belief = belief.with_fit(crowd.fits[1])
+        situation = replace(
+            leader,
+            belief=replace(belief, posterior=leader.posterior),
+            waiting=self._under_way,
+            horizon=self._horizon(leader.belief, NOWHERE),
+            rng=np.random.default_rng([self.seed, len(self._records.trials)]),
+            revisit=False,
+            shortlist=crowd.shortlist,
+        )
         if self._may_revisit(situation):
             situation = replace(situation, revisit=True)
-        x, decision = situation.decide(self._plain_decision())
+        plain = replace(self._plain_decision(), refitted=not crowd.is_stored)
+        x, decision = situation.decide(plain)
         decision = replace(decision, holds=self._guards.holds(x))
-        return _Proposal(self._belief, self._guards, x, decision, situation)
+        weight = 1.0 if leader.weigh is None else leader.weigh(crowd.shortlist.posterior, x)
+        shortlist = crowd.shortlist.expecting(x, weight)
+        after = replace(crowd, shortlist=shortlist, is_stored=True)
+        return _Proposal(belief, self._guards, x, decision), after
 
     def _asking(self, proposal: _Proposal, here: dict[str, Scalar] | None) -> Asked:
         """The event of a proposal, in a context."""
@@ -1692,7 +1768,6 @@ class Optimizer(WithLock):
         if belief is None and current.source is self._belief.source:
             self._belief = current  # so that its posterior is not updated again
         guards = self._current_guards(at) if guards is None else guards
-        waiting, proposed = self._records.waiting, self._records.proposed
         safety, refuge, base = self.safety, self._refuge(guards, at), self._reference(at)
         running = self._running if safety.change_cost else None
         if running is not None and not self._records.is_here(running):
@@ -1701,10 +1776,7 @@ class Optimizer(WithLock):
             policy=self.policy,
             space=self._whole,
             belief=current,
-            waiting=tuple(
-                record.whole
-                for record in (*waiting.values(), *proposed.values(), *self._immature())
-            ),
+            waiting=self._under_way,
             horizon=self._horizon(current, at),
             sign=self._sign,
             rng=rng or np.random.default_rng([self.seed, len(self._records.trials)]),

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless.defaults import Defaults
-from regretless.engine.batch import NEW, Shortlist
+from regretless.engine.batch import NEW, Result, Shortlist, Weigh, expected_maximum
 from regretless.engine.guards import Guards
 from regretless.engine.known import Known, is_contradicted
 from regretless.horizon import Horizon
 from regretless.improvement import h
-from regretless.model import Belief, Fitted, Posterior, at_context
+from regretless.model import Belief, Fitted, Observation, Posterior, at_context
 from regretless.policies import (
     FEASIBLE,
     Candidates,
@@ -363,10 +363,7 @@ class Situation:
             best = int(np.argmax(before.at_data[0]))
             x = np.unique(np.vstack([before.points[best], *self.waiting]), axis=0)
         moves = before.omega2 * (before.covariance(x) - after.covariance(x))
-        variance, axes = np.linalg.eigh(0.5 * (moves + moves.T))
-        draws = np.random.default_rng(0).standard_normal((self.defaults.pending_draws, len(x)))
-        moved = np.vstack([draws, -draws]) * np.sqrt(np.maximum(variance, 0.0)) @ axes.T
-        return float((before.predict(x)[0] + moved).max(axis=1).mean())
+        return expected_maximum(before.predict(x)[0], moves, self.defaults.pending_draws)
 
     def decide(
         self, plain: Decision, start: Sequence[Array] = (), *, free_start: bool = False
@@ -481,10 +478,10 @@ class Situation:
             maximise(score, self._domain, begin, self.rng, self.defaults.search),
         )
 
-    def shortlisted(self, x: Array) -> Shortlist:
-        """What the followers of this decision for x are chosen among; pending points are believed.
+    def shortlisted(self, points: Sequence[Array]) -> Shortlist:
+        """What the followers of this decision are chosen among, before any point is pending.
 
-        x itself is not pending yet.
+        `points` are listed in any case.
         """
         merit, new = self.posterior.at_data[0], self.posterior.points[:0]
         if not self.horizon.is_spent:
@@ -495,18 +492,21 @@ class Situation:
             merit = np.full(len(merit), -np.inf)
             merit[rows[visited]] = pool.merit[: len(rows)][visited]
             new = pool.best_new(NEW, len(rows))
-        pending = (*self.waiting, x)
-        draws = self.defaults.pending_draws
-        shortlist = Shortlist.of(self.posterior, merit, pending, new, draws)
-        for each in self.waiting:
-            shortlist = self.believing(shortlist, each)
-        return shortlist
+        return Shortlist.of(self.posterior, merit, points, new, self.defaults.pending_draws)
 
-    def believing(self, shortlist: Shortlist, x: Array) -> Shortlist:
-        """The shortlist if one of its points is pending."""
-        if self.fitted.noise is None:
-            return shortlist.expecting(x)
-        return shortlist.expecting(x, self._weight_of(shortlist.posterior, x))
+    @property
+    def weigh(self) -> Weigh | None:
+        """How much one result at a point counts; None if the noise is the same everywhere."""
+        return None if self.fitted.noise is None else self._weight_of
+
+    def result(self, told: Observation, posterior: Posterior) -> Result:
+        """A result in the units of the model; the posterior is that before it."""
+        x, y, weight, variance, *_ = self.fitted.corrected(told)
+        if variance is not None:
+            variance /= self.fitted.scaling.scale**2
+        if self.fitted.noise is not None:
+            weight = self.fitted.weighed(weight, x, float(posterior.predict(x[None, :])[0][0]))
+        return Result(x, float(self.fitted.scaling.to_model(y)), weight, variance)
 
     def _search(self) -> _Choice:
         """The policy's point, or the incumbent if a constraint does not allow it."""

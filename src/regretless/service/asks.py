@@ -2,9 +2,8 @@
 
 Asks that wait are answered as one batch.  After a tell, the next trial is worked out in the
 background, so that it can be handed out at once.  As long as asks come more slowly than they can be
-worked out, everybody gets what the plain library would choose.  When they come faster, the service
-is in a *hurry*: it keeps a stock of trials, which may lack some of the newest results; see
-`studies/stock.py`.
+worked out, everybody gets what the plain library would choose.  When they come faster, the study is
+in a *hurry*: trials are chosen without a search of their own, see `studies/stock.py`.
 
 Nothing is computed in the event loop, and an idle study costs nothing: after a few trials that were
 prepared in vain, there is no further one until the next ask.
@@ -17,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from math import ceil
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from regretless.errors import RegretlessError
@@ -29,7 +28,6 @@ from regretless.studies.actor import acting
 if TYPE_CHECKING:
     from regretless.service.open_studies import Threads
 
-MOST_PREPARED = 64  # trials
 MOST_IN_VAIN = 3  # times that trials are prepared although nobody asks
 RATE_SECONDS = 2.0  # the rate of asks is that of the last seconds
 
@@ -43,7 +41,7 @@ class Waiting(NamedTuple):
 
 
 class Pace:
-    """How fast asks come, and how long it takes to work out a trial or a batch."""
+    """How fast asks come, and how long it takes to work one out with a search."""
 
     def __init__(self) -> None:
         self._asked: deque[float] = deque(maxlen=1000)
@@ -57,7 +55,7 @@ class Pace:
 
     @property
     def due(self) -> float:
-        """How many asks come while a trial or a batch is worked out."""
+        """How many asks come while one is worked out."""
         since = time.monotonic() - RATE_SECONDS
         while self._asked and self._asked[0] < since:
             self._asked.popleft()
@@ -154,19 +152,12 @@ class Asks:
     # -- preparing ---------------------------------------------------------------------------------
 
     async def _prepare(self) -> None:
-        due = self._pace.due
-        hurry, least = due > 1.0, ceil(due) if due > 1.0 else 0
-        n = min(2 * least, MOST_PREPARED) if hurry else 1
-        start = time.monotonic()
-        try:
-            made = await self._threads.run(
-                self._threads.prepares, self._study.prepare, n, least=least, hurry=hurry
-            )
-        except RegretlessError:  # whoever asks next gets it
-            made = 0
-        if made:
-            self._in_vain += 1
-            self._pace.note_work(time.monotonic() - start)
+        hurry, start = self._pace.due > 1.0, time.monotonic()
+        prepare = partial(self._study.prepare, hurry=hurry)
+        with suppress(RegretlessError):  # whoever asks next gets it
+            if await self._threads.run(self._threads.prepares, prepare):
+                self._in_vain += 1
+                self._pace.note_work(time.monotonic() - start)
         if hurry and _is_over(self._fitting):
             self._fitting = asyncio.create_task(self._fit())
 

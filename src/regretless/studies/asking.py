@@ -16,7 +16,7 @@ from regretless.results import Trial
 from regretless.space import Scalar
 from regretless.studies.serving import Overtaken, Serving
 from regretless.studies.state import State
-from regretless.studies.stock import Age, Stock
+from regretless.studies.stock import Stock
 
 if TYPE_CHECKING:  # the journal needs SQLAlchemy; `import regretless` must not
     from regretless.studies.journal import Journal, StoredEvent
@@ -66,60 +66,63 @@ class Asking(Serving):
     def ask_each(self, wishes: Sequence[Wish], *, hurry: bool = False) -> list[Answer]:
         """A trial, or an error, for each of several who ask at the same time.
 
-        What was prepared is handed out first.  The rest is worked out as one batch, see
-        `Optimizer.propose_batch`.  For front ends; users do not need it.
+        What was prepared is handed out first.  The rest is worked out at once, in one batch.  For
+        front ends; users do not need it.
 
         Args:
             wishes: who asks, in order.
-            hurry: whether many ask: they may get proposals that lack some results, and a fit that
-                is due may wait, if other trials are pending (see `Age.PENDING`).
+            hurry: whether many ask all the time: while other trials are pending, they get trials
+                that were chosen without a search, and a fit that is due waits (see
+                `Optimizer.propose_more`).
 
         Returns:
             For each wish a trial, which is on disk, or the error that `ask` would raise.
         """
         self._note_jump()
         answers: dict[int, Answer] = {}
-        age = Age.PENDING if hurry else Age.NEW
-        self._serve(wishes, answers, age)
+        self._serve(wishes, answers)
         if len(answers) < len(wishes):
             with self._asking, self._journal.turn(self.name):
-                self._serve(wishes, answers, age)  # perhaps something was prepared meanwhile
+                self._serve(wishes, answers)  # perhaps something was prepared meanwhile
                 while len(answers) < len(wishes):
                     try:
-                        left = len(wishes) - len(answers)
-                        self._work_out(left, hurry, late=hurry and left > 1)
+                        self._work_out(len(wishes) - len(answers), hurry)
                     except RegretlessError as error:
                         for i in range(len(wishes)):
                             answers.setdefault(i, error)
-                    self._serve(wishes, answers, Age.ANY)
+                    self._serve(wishes, answers, made_for_them=True)
         return [answers[i] for i in range(len(wishes))]
 
-    def prepare(self, n: int = 1, *, least: int = 0, hurry: bool = False) -> int:
-        """Work out the next trials before somebody asks for them.
+    def prepare(self, *, hurry: bool = False) -> bool:
+        """Work out the next trial before somebody asks for it.
 
-        Nothing is stored.  Whoever asks next gets what was prepared, if it is still valid.  For
-        front ends; users do not need it.
-
-        Args:
-            n: the number of trials.
-            least: nothing is done if more than so many are prepared, and are not old.
-            hurry: see `ask_each`.
+        Nothing is stored.  Whoever asks next gets it, if nothing has happened until then.  In a
+        hurry, candidates are searched for instead, if the last search is old.  For front ends;
+        users do not need it.
 
         Returns:
-            How many trials were prepared: none if there are enough, the study is archived, its
-            budget is spent, or what to try depends on a context that is not known yet.
+            Whether there was something to work out.  Nothing is if it is there already, the study
+            is archived, its budget is spent, or what to try depends on a context that is not known.
         """
-        with self._asking, self._journal.turn(self.name):
+        with self._lock:
+            state = self._refreshed()
+            optimizer, pending = state.optimizer, len(state.optimizer._records.waiting)
+            if state.archived or optimizer.contexts or optimizer.noticing():
+                return False
+            if not optimizer.remaining or self._stock.valid(optimizer):
+                return False
+            hurry = hurry and pending > 0 and optimizer.has_followers
+            maker, fit = optimizer.copy(), self._stock.fit_for(optimizer)
+            if hurry and fit is None and self._stock.has_candidates(optimizer, pending // 2):
+                return False
+        if hurry:
+            crowd = maker.lead(fit)  # those who ask meanwhile use the last one
             with self._lock:
-                state = self._refreshed()
-                optimizer = state.optimizer
-                if state.archived or optimizer.contexts or optimizer.noticing():
-                    return 0
-                age = Age.HALF if hurry else Age.NEW
-                if len(self._stock.valid(optimizer, age)) > least:
-                    return 0
-                n = min(n, optimizer.remaining)
-            return self._work_out(n, hurry) if n else 0
+                self._stock.crowd = crowd
+                self._state.optimizer._take_posterior_of(maker)
+            return True
+        with self._asking, self._journal.turn(self.name):
+            return self._work_out(1, hurry=False) > 0
 
     def prepare_fit(self) -> bool:
         """Fit the model if that is due, for the trials that are prepared in a hurry.
@@ -136,29 +139,29 @@ class Asking(Serving):
             self._stock.put_fit(fit, maker)
         return True
 
-    def _work_out(self, n: int, hurry: bool, late: bool = False) -> int:
-        """Make proposals on a copy, and put them in stock.  The caller holds `_asking`.
-
-        With `late`, a fit that is due may wait; with `hurry` only if other trials are pending.
-        """
+    def _work_out(self, n: int, hurry: bool) -> int:
+        """Make proposals on a copy, and put them in stock.  The caller holds `_asking`."""
         with self._lock:
-            maker = self._refreshed().optimizer.copy()
+            maker, crowd = self._refreshed().optimizer.copy(), self._stock.crowd
             fit = self._stock.fit_for(maker)
-        late = maker.has_followers and (late or (hurry and bool(maker.pending)))
-        if n == 1 and not late:
-            proposals = [maker.propose()]
+        hurry = hurry and maker.has_followers and (n > 1 or bool(maker.pending))
+        if hurry:
+            proposals, crowd = maker.propose_more(n, crowd, fit)
         else:
-            proposals = maker.propose_batch(n, refit=not late, fit=fit if late else None)
+            proposals = [maker.propose()] if n == 1 else maker.propose_batch(n)
         with self._lock:
-            self._stock.put(proposals, maker, exact=0 if late else 1)
+            self._stock.put(proposals, maker, exact=0 if hurry else 1)
+            self._stock.crowd = crowd
             self._state.optimizer._take_posterior_of(maker)
         return len(proposals)
 
-    def _serve(self, wishes: Sequence[Wish], answers: dict[int, Answer], age: Age) -> None:
+    def _serve(
+        self, wishes: Sequence[Wish], answers: dict[int, Answer], *, made_for_them: bool = False
+    ) -> None:
         """Answer the wishes that need no new proposal, and hand out what is in stock."""
         with suppress(Overtaken), self._lock:
             state = self._refreshed()
-            ready = self._stock.valid(state.optimizer, age)
+            ready = self._stock.valid(state.optimizer, made_for_them=made_for_them)
             places: dict[int, int] = {}  # which proposal each wish gets
             keys: list[str | None] = []  # of the proposals
             for i, wish in enumerate(wishes):

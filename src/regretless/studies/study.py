@@ -30,6 +30,7 @@ from regretless._internal.validate import (
 )
 from regretless.defaults import Noise
 from regretless.engine import (
+    SPOILERS,
     Abandoned,
     Allocated,
     Approved,
@@ -74,7 +75,6 @@ from regretless.studies.naming import archiving_key
 from regretless.studies.serving import Overtaken
 from regretless.studies.settings import alike, differences, through_json
 from regretless.studies.state import Snapshot, State, content_of
-from regretless.studies.stock import SPOILERS
 
 if TYPE_CHECKING:  # the journal needs SQLAlchemy; `import regretless` must not
     from regretless.studies.journal import Journal, StoredEvent

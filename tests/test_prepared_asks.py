@@ -72,9 +72,8 @@ def test_a_sequential_client_gets_the_bits_of_the_plain_library(
     study = open_study(**settings)
     used = 0
     for turn in range(24):
-        # In a hurry or not, and however many: for who asks alone nothing is different.
-        study.prepare([1, 4][turn % 2], hurry=turn % 3 == 0)
-        used += len(study._stock)
+        # In a hurry or not, for who asks alone nothing is different.
+        used += study.prepare(hurry=turn % 3 == 0)
         (trial,) = study.ask_each([Wish()], hurry=turn % 2 == 0)
         expected = plain.ask()
         assert isinstance(trial, rl.Trial)
@@ -82,7 +81,7 @@ def test_a_sequential_client_gets_the_bits_of_the_plain_library(
         result = value(trial.number, trial.params)
         study.tell(trial, result)
         plain.tell(expected, result)
-    assert used >= 24
+    assert used == 24
 
 
 def test_what_was_prepared_is_handed_out_without_computing(
@@ -90,8 +89,8 @@ def test_what_was_prepared_is_handed_out_without_computing(
 ) -> None:
     study = open_study()
     run(study, 14)
-    assert study.prepare() == 1
-    assert study.prepare() == 0  # it is there already
+    assert study.prepare()
+    assert not study.prepare()  # it is there already
 
     def refuse(*args: Any, **kwargs: Any) -> None:
         raise AssertionError("computed")
@@ -126,7 +125,7 @@ def test_after_an_event_the_proposal_is_made_again(
     study = open_study()
     run(study, 13)
     study.ask()
-    study.prepare(3)
+    assert study.prepare()
     SPOILERS[event](open_study() if elsewhere else study)
     plain = study.snapshot().optimizer
     assert study.ask() == plain.ask()
@@ -135,23 +134,23 @@ def test_after_an_event_the_proposal_is_made_again(
 def test_an_archived_study_and_a_spent_budget(open_study: Callable[..., rl.Study]) -> None:
     study = open_study(budget=15)
     run(study, 13)
-    assert study.prepare(5) == 2  # no more than the budget
+    assert study.prepare()
     study.archive()
     answers = study.ask_each([Wish(), Wish("ask k")])
     assert [type(answer) for answer in answers] == [ArchivedError, ArchivedError]
-    assert study.prepare() == 0
+    assert not study.prepare()
     study.unarchive()
     answers = study.ask_each([Wish(within_budget=True)] * 3 + [Wish()], hurry=True)
     assert [getattr(answer, "number", None) for answer in answers] == [13, 14, None, 15]
     assert isinstance(answers[2], BudgetError)
     assert isinstance(answers[3], rl.Trial)
     assert answers[3].decision.reason == "exhausted"
-    assert study.prepare() == 0
+    assert not study.prepare()
 
 
 def test_a_study_with_contexts_is_not_prepared(open_study: Callable[..., rl.Study]) -> None:
     study = open_study(contexts={"hour": rl.Float(0.0, 24.0)})
-    assert study.prepare(3, hurry=True) == 0
+    assert not study.prepare(hurry=True)
     (answer,) = study.ask_each([Wish()])
     assert isinstance(answer, rl.RegretlessError)
     with pytest.raises(rl.RegretlessError, match="context"):
@@ -159,34 +158,56 @@ def test_a_study_with_contexts_is_not_prepared(open_study: Callable[..., rl.Stud
     assert study.ask(context={"hour": 3.0}).context == {"hour": 3.0}
 
 
-def test_in_a_hurry_a_proposal_may_lack_as_many_results_as_trials_are_pending(
-    open_study: Callable[..., rl.Study],
+def test_in_a_hurry_trials_are_chosen_without_a_search_and_know_all_results(
+    open_study: Callable[..., rl.Study], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = open_study()
     run(study, 14)
-    pending = study.ask(3)
-    study.prepare(8, hurry=True)
-    ready = list(study._stock._ready)
-    assert len(ready) == 8
-    study.tell(pending[0], 0.4)  # one result, and two other trials are pending
-    (first,) = study.ask_each([Wish()], hurry=True)
-    assert isinstance(first, rl.Trial)
-    assert first.params == ready[0].params
-    study.tell(pending[1], 0.4)
-    study.tell(pending[2], 0.4)  # three results, and one trial is pending
-    made_now = study.snapshot().optimizer.propose_batch(1, refit=False)
-    (second,) = study.ask_each([Wish()], hurry=True)
-    assert isinstance(second, rl.Trial)
-    assert second.params == made_now[0].params != ready[1].params
-    plain = study.snapshot().optimizer
-    assert study.ask() == plain.ask()  # who is in no hurry always gets the plain choice
+    pending = study.ask(4)
+    assert study.prepare(hurry=True)
+    assert not study.prepare(hurry=True)  # the candidates are new
+    searches: list[int] = []
+    decide = rl.Optimizer._decide
+
+    def counted(optimizer: rl.Optimizer, *args: Any) -> Any:
+        searches.append(len(optimizer.trials))
+        return decide(optimizer, *args)
+
+    monkeypatch.setattr(rl.Optimizer, "_decide", counted)
+    for trial in pending[:2]:
+        study.tell(trial, value(trial.number, trial.params))
+        (answer,) = study.ask_each([Wish()], hurry=True)
+        assert isinstance(answer, rl.Trial)
+        assert not answer.decision.refitted
+    assert searches == []
+    # What was told is in the numbers of the decision.
+    mean, _ = study.predict(answer.params)
+    assert answer.decision.mean == pytest.approx(mean, abs=0.05)
+    study.tell(pending[2], 0.1)
+    assert study.prepare(hurry=True)  # more results than half of the pending trials
+    (answer,) = study.ask_each([Wish()])
+    assert searches == [20, 20]  # the candidates; and who is in no hurry has a search
 
 
-def test_with_limits_a_proposal_knows_all_results(open_study: Callable[..., rl.Study]) -> None:
+def test_after_an_event_there_is_a_new_search(open_study: Callable[..., rl.Study]) -> None:
+    for event, happen in SPOILERS.items():
+        study = open_study(event)
+        run(study, 13)
+        study.ask(3)
+        study.prepare(hurry=True)
+        crowd = study._stock.crowd
+        assert crowd is not None
+        happen(study)
+        study.ask_each([Wish(), Wish()], hurry=True)
+        kept = study._stock.crowd is not None and study._stock.crowd.leader is crowd.leader
+        assert kept == (event in ("told", "observed", "adopted")), event
+
+
+def test_with_limits_there_is_a_search_for_each(open_study: Callable[..., rl.Study]) -> None:
     study = open_study(baseline={"x": 0.5, "y": 0.0}, loss_budget=20.0)
     run(study, 8)
     pending = study.ask(3)
-    study.prepare(3, hurry=True)
+    study.prepare(hurry=True)
     study.tell(pending[0], 0.4)
     plain = study.snapshot().optimizer
     assert study.ask_each([Wish()], hurry=True) == [plain.ask()]
@@ -242,7 +263,7 @@ def test_a_fit_that_waits_is_in_the_next_batch(open_study: Callable[..., rl.Stud
     assert not late.decision.refitted
     assert study.prepare_fit()
     study.tell(pending[4], 0.1)
-    study.prepare(2, hurry=True)
+    assert study.prepare(hurry=True)
     first, second = study.ask_each([Wish(), Wish()], hurry=True)
     assert isinstance(first, rl.Trial)
     assert isinstance(second, rl.Trial)
@@ -270,7 +291,7 @@ def test_threads_that_ask_and_tell_while_trials_are_prepared(
 
     def prepare() -> None:
         while not over.is_set():
-            study.prepare(4, hurry=True)
+            study.prepare(hurry=True)
             study.prepare_fit()
             time.sleep(0.001)
 
@@ -352,6 +373,30 @@ def test_with_limits_each_of_a_batch_is_searched_for(settings: dict[str, Any]) -
 def test_a_batch_needs_a_number() -> None:
     with pytest.raises(ConfigError, match="n: "):
         started(trials=2).propose_batch(0)
+
+
+def test_a_shortlist_that_is_kept_up_is_the_posterior_of_now() -> None:
+    optimizer = started(trials=20)
+    events, crowd = optimizer.propose_more(6, None)
+    for event in events:
+        optimizer.apply(event)
+    results: list[dict[str, Any]] = [{}, {"count": 4}, {"sem": 0.3}]
+    for event, result in zip(events[1:4], results, strict=True):
+        optimizer.tell(event.number, value(event.number, event.params), **result)
+        assert crowd is not None
+        more, crowd = optimizer.copy().propose_more(1, crowd)
+        optimizer.apply(more[0])
+    assert crowd is not None
+    kept = optimizer._kept_up(crowd)
+    assert kept is not None
+    assert kept.leader is crowd.leader
+    situation = optimizer._situation()
+    listed, posterior = kept.shortlist.posterior, situation.inputs.posterior
+    mean, sd = posterior.predict(listed.listed)
+    np.testing.assert_allclose(listed.sigma, sd, atol=1e-6)
+    np.testing.assert_allclose(listed.mu, mean, atol=0.05 * posterior.omega)  # its constant is old
+    assert kept.shortlist.promised == pytest.approx(situation.inputs.promised, abs=0.05)
+    assert kept.shortlist.visited + len(listed.others) <= len(listed.listed)
 
 
 # -- the posterior at listed points ----------------------------------------------------------------

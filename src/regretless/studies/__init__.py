@@ -14,6 +14,7 @@ from regretless.studies.as_json import (
     trial_json,
     write_csv,
 )
+from regretless.studies.asking import Wish
 from regretless.studies.study import (
     Snapshot,
     Study,
@@ -26,6 +27,7 @@ from regretless.studies.study import (
 __all__ = [
     "Snapshot",
     "Study",
+    "Wish",
     "acting_as",
     "allocation_json",
     "counts",

@@ -12,22 +12,19 @@ same run. `--only` chooses parts: asks, reports, memory, studies.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
 import random
-import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from collections.abc import Awaitable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,7 +32,6 @@ from typing import Any
 import numpy as np
 
 import regretless as rl
-from regretless.experiments.runner import stamp
 
 SPACE = rl.Space(
     {"x": rl.Float(0.0, 1.0), "y": rl.Float(0.0, 1.0), "kind": rl.Categorical(["a", "b"])}
@@ -63,9 +59,7 @@ class Service:
         command += ["--port", str(self.port), "--changes-per-second", "0"]
         paths = {} if self.source is None else {"PYTHONPATH": str(self.source / "src")}
         environment = {**os.environ, "OMP_NUM_THREADS": "1", **paths}
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env=environment
-        )
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         assert self.process.stdout is not None
         address = self.process.stdout.readline().rpartition(" ")[2].strip()
         self.port = int(address.rstrip("/").rpartition(":")[2])

@@ -61,7 +61,6 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
         "metric": optimizer.metric,
         "unit": optimizer.unit,
         "verdict": _verdict(optimizer),
-        "allocation": None,  # how traffic is split, once the study splits it
         "policy": optimizer.policy.name,
         "mode": optimizer.safety.mode,
         "archived": snapshot.archived,

@@ -369,12 +369,19 @@ class KnownRules(NamedTuple):
 class TrafficRules(NamedTuple):
     """How a table splits the traffic, see engine/traffic.py; measured: docs/results/shop.md."""
 
-    start_share: float = 0.5  # of all rows of the start together, beside the baseline
     least_share: float = 0.005  # of a row
     usual_share: float = 0.03  # of a row that explores, before its own is known
-    most_explored: float = 0.5  # of all rows that explore together
+    most_explored: float = 0.3  # of all rows that explore together
     baseline_share: float = 0.02  # of the baseline, beside a better setting
     pooled_units: float = 1000.0  # the scatter of all units counts like that of so many
+    # The model, if the user gave none.  A row has few units, so its noise hides a ripple, and what
+    # is known comes from many rows: f is expected to be smoother than in a plain run.
+    kernel: str = "matern52"
+    length_prior: tuple[float, float] = (0.0, 0.7)
+
+    def model(self, usual: ModelRules) -> ModelRules:
+        """The settings of the model of a run that splits its traffic."""
+        return usual._replace(kernel=self.kernel, length_prior=self.length_prior)
 
 
 class Defaults(NamedTuple):

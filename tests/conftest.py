@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import signal
 import socket
@@ -108,6 +107,8 @@ class PostgresServer:
 def _unprivileged_user() -> str | None:
     if os.geteuid() != 0:
         return None
+    import pwd  # not on Windows, where only the tests of the core run
+
     known = {entry.pw_name for entry in pwd.getpwall()}
     return "postgres" if "postgres" in known else "nobody"
 

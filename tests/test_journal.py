@@ -206,6 +206,29 @@ def test_append_if_shows_what_is_new_and_may_refuse(journal: Journal) -> None:
     journal.append("s", "n", {})  # the lock is free again
 
 
+def test_append_all_is_one_transaction(journal: Journal) -> None:
+    known = journal.append("s", "n", {"n": 0}, key="a")
+    seen: list[StoredEvent] = []
+    entries = [("n", 1, {"n": n}, key) for n, key in enumerate(("b", "a", None, "b"))]
+    events = journal.append_all("s", entries, seen.extend, after=1)
+    assert [event.seq for event in events] == [2, 1, 3, 2]
+    assert events[1] == known
+    assert events[0].body == {"n": 0}
+    assert seen == []
+    assert journal.read("s") == [known, events[0], events[2]]
+
+    def refuse(new: list[StoredEvent]) -> None:
+        raise StaleError(f"{len(new)} new")
+
+    assert journal.append_all("s", entries[:2], refuse, after=0) == events[:2]  # nothing is new
+    with pytest.raises(StaleError, match="2 new"):
+        journal.append_all("s", [("n", 1, {}, None), ("n", 1, {}, "c")], refuse, after=1)
+    with pytest.raises(DataError, match="cannot be JSON"):
+        journal.append_all("s", [("n", 1, {}, "d"), ("n", 1, {"x": {1}}, "e")])
+    assert journal.append_all("s", []) == []
+    assert journal.last_seq("s") == 3
+
+
 def test_waiting_for_another_writer_has_an_end(
     storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -623,7 +646,7 @@ def test_an_old_journal_stays_readable(tmp_path: Path) -> None:
 
 
 def test_read_only_reads_and_refuses_to_write(storage: str) -> None:
-    with pytest.raises(StorageError, match="there is no journal"):
+    with pytest.raises(StorageError, match=r"there is no journal.* `horizon`"):
         Journal.open(storage, read_only=True)
     with pytest.raises(StorageError, match="there is no journal"):
         Journal.open(storage, create=False)

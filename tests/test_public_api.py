@@ -29,6 +29,8 @@ PINNED = {
     "space": ["Categorical", "Cyclic", "Float", "Int", "Ordinal", "Parameter", "Scalar", "Space"],
     "structured": ["Graph", "Permutation", "Sequence", "Structured", "Subset", "Tree"],
     "ask and tell": [
+        "Allocation",
+        "Arm",
         "AskTell",
         "AtLeast",
         "AtMost",

@@ -707,7 +707,7 @@ def test_a_bug_is_a_problem_too_and_says_nothing(
     def broken(*args: object, **kwargs: object) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(rl.Study, "ask", broken)
+    monkeypatch.setattr(rl.Study, "ask_each", broken)
     app = create_app(file)
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as http:
         http.post("/api/studies", json=NEW)

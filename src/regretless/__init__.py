@@ -37,7 +37,7 @@ from regretless.policies import (
     Random,
     Score,
 )
-from regretless.results import Best, Decision, Landscape, Row, Trial
+from regretless.results import Allocation, Arm, Best, Decision, Landscape, Row, Trial
 from regretless.safety import AtLeast, AtMost
 from regretless.space import (
     Categorical,
@@ -72,7 +72,9 @@ __all__ = [
     "GPUCB",
     "IDS",
     "SE",
+    "Allocation",
     "ArchivedError",
+    "Arm",
     "AskTell",
     "AtLeast",
     "AtMost",

@@ -96,6 +96,40 @@ class AskTell(Protocol):
         """
         ...
 
+    def report(
+        self,
+        trial: Trial | int,
+        *,
+        count: float = 1,
+        sum: float | None = None,
+        sum_squares: float | None = None,
+        value: float | None = None,
+        sem: float | None = None,
+        time: datetime | None = None,
+    ) -> None:
+        """Add results to the totals of a trial, from many machines and in any order.
+
+        The result of the trial is their total.  It counts from the first report on, and grows with
+        each.  Give either the sum of the results, or their mean.
+
+        Args:
+            trial: the trial, or its number.
+            count: how many units (customers, requests) were measured.  It may be 0, if a result
+                belongs to units that were counted before.
+            sum: the sum of their results.
+            sum_squares: the sum of the squares of their results.  It tells how large the noise is.
+            value: the mean of their results, in place of `sum`.
+            sem: the standard error of this mean, in place of `sum_squares`.
+            time: when they were measured, with a time zone.
+
+        Raises:
+            ConfigError: not exactly one of `sum` and `value` is given.
+            DataError: a number is not valid.
+            TrialError: the trial was told its result by `tell`, or nobody has approved it.
+            UnknownTrialError: there is no such trial.
+        """
+        ...
+
     def observe(
         self,
         params: Mapping[str, Scalar],

@@ -366,6 +366,17 @@ class KnownRules(NamedTuple):
     caution: float = 0.0  # with a known optimum, in place of `IDSRules.caution`
 
 
+class TrafficRules(NamedTuple):
+    """How a table splits the traffic, see engine/traffic.py; measured: docs/results/shop.md."""
+
+    start_share: float = 0.5  # of all rows of the start together, beside the baseline
+    least_share: float = 0.005  # of a row
+    usual_share: float = 0.03  # of a row that explores, before its own is known
+    most_explored: float = 0.5  # of all rows that explore together
+    baseline_share: float = 0.02  # of the baseline, beside a better setting
+    pooled_units: float = 1000.0  # the scatter of all units counts like that of so many
+
+
 class Defaults(NamedTuple):
     """One version of all default settings and constants."""
 
@@ -387,6 +398,7 @@ class Defaults(NamedTuple):
     loss: LossRules = LossRules()
     metrics: MetricRules = MetricRules()
     known: KnownRules = KnownRules()
+    traffic: TrafficRules = TrafficRules()
     # With `sparse_changes`: how much of the score may be lost in all, in units of `Score.unit`.  On
     # four runs with two idle parameters of four, 0.2 changed 3.1 parameters at a time instead of 4,
     # for the same regret; 0.5 changed 2.7 for 5 % more.

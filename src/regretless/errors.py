@@ -33,6 +33,15 @@ class SpaceError(RegretlessError, ValueError):
     """A parameter is not valid, or a point is not in its space.
 
     Parameters and `Space` raise it, and every function that takes a point, such as `observe`.
+
+    Example:
+        >>> import regretless as rl
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> try:
+        ...     space.validate({"x": 2.0})
+        ... except rl.SpaceError as error:
+        ...     print(error)
+        x: must be a number in [0.0, 1.0], got 2.0
     """
 
     exit_code = 2
@@ -44,6 +53,15 @@ class ConfigError(RegretlessError, ValueError):
 
     Constructors and every function with settings raise it.  `Study.open` raises it if the study has
     other settings than the given ones.
+
+    Example:
+        >>> import regretless as rl
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> try:
+        ...     rl.Optimizer(space, budget=0)
+        ... except rl.ConfigError as error:
+        ...     print(error)
+        budget: need at least 1, got 0
     """
 
     exit_code = 2
@@ -54,6 +72,16 @@ class DataError(RegretlessError, ValueError):
     """A result is not valid, for example NaN or a negative standard error.
 
     `tell` and `observe` raise it, and `maximize` if f returns such a value.
+
+    Example:
+        >>> import regretless as rl
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> optimizer = rl.Optimizer(space, budget=10)
+        >>> try:
+        ...     optimizer.observe({"x": 0.5}, float("nan"))
+        ... except rl.DataError as error:
+        ...     print(error)
+        value: need a number that is finite, got nan
     """
 
     exit_code = 3
@@ -64,6 +92,15 @@ class NoResultsError(DataError):
     """No result was told yet, so there is no answer.
 
     `best`, `predict`, `landscape`, `Ledger` and pictures raise it.
+
+    Example:
+        >>> import regretless as rl
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> try:
+        ...     rl.Optimizer(space, budget=10).best()
+        ... except rl.NoResultsError as error:
+        ...     print(error)
+        no result was told yet; call tell() or observe() first
     """
 
     exit_code = 4
@@ -77,6 +114,18 @@ class TrialError(RegretlessError):
     trial that was told.  `approve` and `reject` raise it if the other verdict came first.  `ask`
     raises it if every point is near a rejected one.  A `Study` raises it for a key that was used
     with other arguments.
+
+    Example:
+        >>> import regretless as rl
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> optimizer = rl.Optimizer(space, budget=10)
+        >>> trial = optimizer.ask()
+        >>> optimizer.tell(trial, 1.0)
+        >>> try:
+        ...     optimizer.tell(trial, 2.0)
+        ... except rl.TrialError as error:
+        ...     print(error)
+        trial 0 was told 1.0, now 2.0: a result can't be changed; if it is wrong, retract it first
     """
 
     exit_code = 4
@@ -87,6 +136,15 @@ class UnknownTrialError(TrialError):
     """The trial was never asked for, or belongs to another optimiser.
 
     `tell` and `abandon` raise it.
+
+    Example:
+        >>> import regretless as rl
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> try:
+        ...     rl.Optimizer(space, budget=10).tell(3, 1.0)
+        ... except rl.UnknownTrialError as error:
+        ...     print(error)
+        trial 3 was never asked (0 were)
     """
 
     http_status = 404
@@ -97,6 +155,16 @@ class UnknownStudyError(RegretlessError):
 
     `Study.open`, `Client.study` and the commands raise it.  Every verb of a study raises it after
     somebody else has renamed the study; the message has the new name.
+
+    Example:
+        >>> import regretless as rl
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> rl.Study.open("prices.sqlite", "prices", space=space, budget=10).close()
+        >>> try:
+        ...     rl.Study.open("prices.sqlite", "price")
+        ... except rl.UnknownStudyError as error:
+        ...     print(str(error).partition(";")[0])
+        prices.sqlite: there is no study 'price' (studies: prices)
     """
 
     exit_code = 4
@@ -107,6 +175,18 @@ class ArchivedError(RegretlessError):
     """The study is archived, so there are no new trials.
 
     `ask`, `adopt` and `approve` of a `Study` or a `RemoteStudy` raise it.
+
+    Example:
+        >>> import regretless as rl
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> study = rl.Study.open("errors.sqlite", "old", space=space, budget=1)
+        >>> study.archive()
+        >>> try:
+        ...     study.ask()
+        ... except rl.ArchivedError as error:
+        ...     print(error)
+        study 'old' is archived: unarchive it first
+        >>> study.close()
     """
 
     exit_code = 4
@@ -117,6 +197,18 @@ class BudgetError(RegretlessError):
     """The budget is spent.
 
     `ask` of a `Study` or a `RemoteStudy` raises it if `within_budget` is true.
+
+    Example:
+        >>> import regretless as rl
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> study = rl.Study.open("errors.sqlite", "short", space=space, budget=1)
+        >>> trial = study.ask(within_budget=True)
+        >>> try:
+        ...     study.ask(within_budget=True)
+        ... except rl.BudgetError as error:
+        ...     print(error)
+        the budget of 1 is spent
+        >>> study.close()
     """
 
     exit_code = 5
@@ -128,6 +220,14 @@ class StorageError(RegretlessError):
 
     Every method of a `Study` may raise it.  `Optimizer.from_json` raises it for a text that is not
     the JSON of an optimiser.  A `RemoteStudy` raises it if the service cannot be reached.
+
+    Example:
+        >>> import regretless as rl
+        >>> try:
+        ...     rl.Optimizer.from_json("{}")
+        ... except rl.StorageError as error:
+        ...     print(error)
+        not the JSON of an Optimizer: 'events'
     """
 
     exit_code = 6
@@ -138,6 +238,21 @@ class CorruptJournalError(StorageError):
     """The journal has content that this release cannot read; the message says where.
 
     Every method of a `Study` may raise it.
+
+    Example:
+        >>> import sqlite3
+        >>> import regretless as rl
+        >>> space = rl.Space({"x": rl.Float(0.0, 1.0)})
+        >>> study = rl.Study.open("damaged.sqlite", "damaged", space=space, budget=1)
+        >>> study.close()
+        >>> with sqlite3.connect("damaged.sqlite") as database:
+        ...     _ = database.execute("UPDATE regretless_events SET body = 'x'")
+        >>> database.close()
+        >>> try:
+        ...     rl.Study.open("damaged.sqlite", "damaged")
+        ... except rl.CorruptJournalError as error:
+        ...     print(str(error).rpartition(": ")[0])
+        damaged.sqlite: study 'damaged', event 1: 'created' is not valid: Expecting value
     """
 
     http_status = 500

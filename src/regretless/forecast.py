@@ -167,10 +167,24 @@ def forecast(
             baseline, or else the setting observed before, or else the first point.
         progress: is called after each simulation, with the number that are done and with `draws`.
 
+    Returns:
+        The simulated gains, and what follows from them.
+
     Raises:
         ConfigError: `draws` is not a whole number of at least 2.
         NoResultsError: no result was told yet; see `plan`.
         SpaceError: `over` is not in the space.
+
+    Example:
+        >>> import regretless as rl
+        >>> from regretless.forecast import forecast
+        >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=12)
+        >>> for trial in optimizer.ask(6):
+        ...     optimizer.tell(trial, -((trial.params["x"] - 0.3) ** 2))
+        >>> ahead = forecast(optimizer, draws=4)
+        >>> low, high = ahead.band(0.8)
+        >>> low <= high
+        True
     """
     whole("draws", draws, least=2)
     if optimizer.contexts is not None:
@@ -326,7 +340,9 @@ def plan(
         budget: one number of evaluations, or several.
         noise: the sd of the noise of an evaluation, in units of the sd of f over the space.
         draws: the number of functions.  Each budget is tried on the same ones.
-        policy, direction, seed: see `Optimizer`.
+        policy: the policy of the simulated runs; see `Optimizer`.
+        direction: "maximize" or "minimize".
+        seed: the seed of all random numbers.
         progress: is called after each simulated run, with the number that are done and of all.
 
     Returns:

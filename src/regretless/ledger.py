@@ -302,6 +302,10 @@ class Ledger:
     `Optimizer.observe`) cost nothing and are left out.  So are trials that failed, of which only
     metrics were told.
 
+    Attributes:
+        optimizer: a copy of the optimiser; what is told later does not change the ledger.
+        trials: the rows of the trials that have a value, in the order of their numbers.
+
     Example:
         >>> import regretless as rl
         >>> from regretless import Ledger
@@ -317,8 +321,8 @@ class Ledger:
         2
     """
 
-    optimizer: Optimizer  # a copy of the caller's: what is told later does not change the ledger
-    trials: tuple[Row, ...]  # those with a value, in the order of their numbers
+    optimizer: Optimizer
+    trials: tuple[Row, ...]
 
     @classmethod
     def of(cls, optimizer: Optimizer) -> Ledger:
@@ -362,7 +366,8 @@ class Ledger:
             The sum of the differences to the posterior mean at `optimizer.best()`; None before the
             first trial is told.  With contexts, it is the best point of each trial's own context.
         """
-        if not self.trials:
+        # The results of the baseline alone are controls of others that have none yet.
+        if not self.trials or not self.optimizer.observations:
             return None
         if self.optimizer.contexts is not None:
             best_means = self.optimizer._situation().predict(self._best_in_each())[0]

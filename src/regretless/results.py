@@ -356,6 +356,60 @@ class Trial:
         return html.table(shown, f"trial {self.number}") + html.paragraph(str(self.decision))
 
 
+@dataclass(frozen=True)
+class Arm:
+    """A row of an `Allocation`: a setting, and which part of the traffic gets it.
+
+    Attributes:
+        row: the id of the setting: the number of the first trial that had it.  It stays the same as
+            long as the setting is in the table.
+        trial: the trial for which the results of this row are reported.
+        role: "exploit" (the best setting so far), "explore" or "baseline".
+        share: the share of the traffic.
+        slots: the slots of this row, as ranges (first, end) without the end.
+
+    Example:
+        >>> import regretless as rl
+        >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=90)
+        >>> optimizer.allocate(arms=2).rows[0].slots
+        ((0, 5000),)
+    """
+
+    row: int
+    trial: Trial
+    role: str
+    share: float
+    slots: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """A table that splits the traffic among settings; see `Study.allocate`.
+
+    Attributes:
+        version: grows with each change of the table.
+        made_at: when the table began.
+        ttl: for how many seconds it is valid.
+        rows: the settings, with their shares.
+        baseline: the setting to fall back to; None if it is not known.
+        valid_for: for how many more seconds it may be used; None without a clock.
+
+    Example:
+        >>> import regretless as rl
+        >>> optimizer = rl.Optimizer(rl.Space({"x": rl.Float(0.0, 1.0)}), budget=90)
+        >>> table = optimizer.allocate(arms=4)
+        >>> table.version, sum(arm.share for arm in table.rows)
+        (1, 1.0)
+    """
+
+    version: int
+    made_at: datetime
+    ttl: float
+    rows: list[Arm]
+    baseline: dict[str, Scalar] | None = None
+    valid_for: float | None = None
+
+
 def number_of(trial: Trial | int) -> int:
     """The number of a trial, given as a `Trial` or as its number.
 

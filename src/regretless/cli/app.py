@@ -403,6 +403,52 @@ def extend(
         opened.extend(budget, horizon=horizon, key=key)
 
 
+@app.command()
+def allocate(
+    study: Name,
+    arms: Annotated[int, typer.Option(help="Rows of the table, at most.")] = 8,
+    ttl: Annotated[float, typer.Option(help="For how many seconds a client may use it.")] = 600.0,
+    delay: Annotated[float, typer.Option(help="Seconds until the results of a trial are in.")] = 0,
+    end_early: Annotated[
+        float, typer.Option(help="Probability of ending a row that is as good as the best; 0: none")
+    ] = 0.05,
+    renew: Annotated[bool, typer.Option(help="Make a new table in any case.")] = False,
+    as_json: AsJson = False,
+    storage: Storage = DEFAULT,
+) -> None:
+    """Split the traffic among settings: a table of trials and their shares."""
+    with Study.open(storage, study) as opened:
+        table = opened.allocate(arms, ttl=ttl, delay=delay, end_early=end_early, renew=renew)
+    text.print_allocation(out, study, table, as_json)
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def report(
+    study: Name,
+    number: Annotated[int, typer.Argument(help="Number of the trial.")],
+    count: Annotated[float, typer.Option(help="How many units were measured.")] = 1,
+    total: Annotated[float | None, typer.Option("--sum", help="Sum of their results.")] = None,
+    sum_squares: Annotated[float | None, typer.Option(help="Sum of the squares.")] = None,
+    value: Annotated[float | None, typer.Option(help="Their mean, in place of --sum.")] = None,
+    sem: Annotated[float | None, typer.Option(help="Standard error of --value.")] = None,
+    time: Time = None,
+    key: Annotated[str | None, typer.Option(help="A repeated call with it has no effect.")] = None,
+    storage: Storage = DEFAULT,
+) -> None:
+    """Add results to the totals of a trial."""
+    with Study.open(storage, study) as opened:
+        opened.report(
+            number,
+            count=count,
+            sum=total,
+            sum_squares=sum_squares,
+            value=value,
+            sem=sem,
+            time=time_from_iso(time),
+            key=key,
+        )
+
+
 @app.command("set-baseline")
 def set_baseline(
     study: Name,

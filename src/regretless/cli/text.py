@@ -36,10 +36,10 @@ from regretless.engine import (
 )
 from regretless.errors import ConfigError, StorageError
 from regretless.ledger import Ledger, Violations
-from regretless.results import Best, Row, Trial, axis_label
+from regretless.results import Allocation, Best, Row, Trial, axis_label
 from regretless.safety import OBJECTIVE
 from regretless.space import Scalar, Space
-from regretless.studies import Snapshot, csv_cell, trial_json, write_csv
+from regretless.studies import Snapshot, allocation_json, csv_cell, trial_json, write_csv
 from regretless.verdict import verdict
 
 if TYPE_CHECKING:  # the journal needs SQLAlchemy, and `regretless` must name rich if it is missing
@@ -336,6 +336,18 @@ def print_trials(out: Console, trials: Sequence[Trial], as_json: bool, alone: bo
         line = f"trial {trial.number}{only}: {json.dumps(trial.params)}"
         out.print(line, markup=False, soft_wrap=True)
         out.print(f"  {trial.decision}", style="dim", markup=False, soft_wrap=True)
+
+
+def print_allocation(out: Console, name: str, table: Allocation, as_json: bool) -> None:
+    """Print a table of shares with its reasons, or as JSON."""
+    if as_json:
+        print_json(allocation_json(name, table))
+        return
+    out.print(f"table {table.version}, valid for {table.ttl:g} s", markup=False)
+    for arm in table.rows:
+        line = f"{100 * arm.share:5.1f} %  trial {arm.trial.number} ({arm.role})"
+        out.print(f"{line}: {json.dumps(arm.trial.params)}", markup=False, soft_wrap=True)
+        out.print(f"         {arm.trial.decision}", style="dim", markup=False, soft_wrap=True)
 
 
 def print_rows(out: Console, rows: Sequence[Row], last: int) -> None:

@@ -26,10 +26,10 @@ from regretless._internal.validate import (
     whole,
 )
 from regretless.client.connection import Connection, written
-from regretless.engine import check_automatic, check_no_contexts, outcomes_of
+from regretless.engine import check_automatic, check_no_contexts, increment_of, outcomes_of
 from regretless.errors import ConfigError, ServiceError, SpaceError, UnknownTrialError
 from regretless.model import Drift
-from regretless.results import Best, Decision, Row, Trial, number_of
+from regretless.results import Allocation, Arm, Best, Decision, Row, Trial, number_of
 from regretless.safety import (
     CONTROL,
     OBJECTIVE,
@@ -137,12 +137,11 @@ class Client(Connection):
     ) -> RemoteStudy:
         """Create a study, or open it if it exists with the same settings.
 
+        All settings that are not listed here are those of `Optimizer`; None means its default.
+
         Args:
             name: the name of the study.
-            space, budget, horizon, drift, policy, direction, seed, n0, noise, defaults, baseline,
-                loss_budget, confidence, guardrails, max_step, change_cost, sparse_changes,
-                free_start, mode, optimum, bound, contexts, metric, unit: the settings of
-                `Optimizer`; None for its default.
+            space: the search space.
 
         Returns:
             The study.
@@ -233,7 +232,7 @@ class RemoteStudy:
 
     def __init__(self, client: Client, name: str) -> None:
         """Use `Client.study` or `Client.create`."""
-        _check_name(name)
+        check_name(name)
         self._called(name)
         self._own: WeakValueDictionary[int, Trial] = WeakValueDictionary()  # by id
         self._client = client
@@ -298,6 +297,57 @@ class RemoteStudy:
         result = _result(value, sem, count, time, metrics, control) | self._asked(trial)
         result |= _context(context)
         self._post(f"{_path_of(trial)}/tell", result, key)
+
+    def report(
+        self,
+        trial: Trial | int,
+        *,
+        count: float = 1,
+        sum: float | None = None,
+        sum_squares: float | None = None,
+        value: float | None = None,
+        sem: float | None = None,
+        time: datetime | None = None,
+        key: str | None = None,
+    ) -> None:
+        """Add results to the totals of a trial; see `Study.report`.
+
+        For many results a second, use `Traffic`, which gathers them.
+        """
+        self._asked(trial)
+        numbers = {"sum": sum, "sum_squares": sum_squares, "value": value, "sem": sem}
+        increment_of(number_of(trial), count=count, **numbers)  # for its checks
+        given = {name: value for name, value in numbers.items() if value is not None}
+        body: dict[str, Any] = {"reports": [{"trial": number_of(trial), "count": count, **given}]}
+        moment = checked_time(time)
+        if moment is not None:
+            body["time"] = moment.isoformat()
+        self._post("/reports", body, key)
+
+    def allocate(
+        self,
+        arms: int = 8,
+        *,
+        ttl: float = 600.0,
+        delay: float = 0.0,
+        end_early: float = 0.05,
+    ) -> Allocation:
+        """The table that splits the traffic among settings; see `Study.allocate`.
+
+        `Traffic` holds such a table, and assigns units to its rows.
+        """
+        settings = {"arms": arms, "ttl": ttl, "delay": delay, "end_early": end_early}
+        found = self._get(f"/allocation?{urlencode(settings)}")
+        rows = []
+        for each in found["rows"]:
+            # A table has the sentence of a decision and not its numbers.
+            trial = Trial(each["trial"], each["params"], Decision("given", "", 0))
+            slots = tuple((first, end) for first, end in each["slots"])
+            rows.append(Arm(each["row"], trial, each["role"], each["share"], slots))
+        made_at = time_from_iso(found["made_at"])
+        assert made_at is not None
+        kept = found["ttl"], rows, found["baseline"], found["valid_for"]
+        return Allocation(found["version"], made_at, *kept)
 
     def observe(
         self,
@@ -397,7 +447,7 @@ class RemoteStudy:
 
     def rename(self, new: str) -> None:
         """Give the study a new name; see `Study.rename`."""
-        _check_name(new)
+        check_name(new)
         if new != self.name:
             self._post("/rename", {"name": new})
             self._called(new)
@@ -610,7 +660,7 @@ def _said(why: str | None) -> dict[str, Any]:
     return {} if why is None else {"why": checked_why(why)}
 
 
-def _check_name(name: object) -> None:
+def check_name(name: object) -> None:
     """Raise ConfigError for a name that no study of a service can have."""
     if not isinstance(name, str) or not name:
         raise ConfigError(f"name: need the name of a study, got {shown(name)}")

@@ -1,13 +1,17 @@
 """Ask and tell, without any input or output."""
 
+from regretless.engine.allocation import Split, check_allocates
+from regretless.engine.crowd import SPOILERS, Crowd
 from regretless.engine.events import (
     Abandoned,
+    Allocated,
     Approved,
     Archived,
     Asked,
     Baseline,
     Changed,
     Created,
+    Ended,
     Event,
     Extended,
     Jumped,
@@ -17,6 +21,7 @@ from regretless.engine.events import (
     Reconsidered,
     Rejected,
     Renamed,
+    Reported,
     Retracted,
     Told,
     Unarchived,
@@ -35,19 +40,27 @@ from regretless.engine.optimizer import (
 )
 from regretless.engine.records import Record, Records, Reference, joined
 from regretless.engine.situation import Situation
+from regretless.engine.slots import SLOTS
+from regretless.engine.traffic import Increment, increment_of
 from regretless.engine.watch import warn_of
 
 __all__ = [
+    "SLOTS",
+    "SPOILERS",
     "Abandoned",
+    "Allocated",
     "Approved",
     "Archived",
     "Asked",
     "Baseline",
     "Changed",
     "Created",
+    "Crowd",
     "Direction",
+    "Ended",
     "Event",
     "Extended",
+    "Increment",
     "Jumped",
     "Observed",
     "OfStudy",
@@ -59,15 +72,19 @@ __all__ = [
     "Reference",
     "Rejected",
     "Renamed",
+    "Reported",
     "Retracted",
     "Situation",
+    "Split",
     "Told",
     "Unarchived",
     "Unobserved",
     "Written",
+    "check_allocates",
     "check_automatic",
     "check_no_contexts",
     "html_of",
+    "increment_of",
     "joined",
     "outcomes_of",
     "read",

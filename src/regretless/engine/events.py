@@ -20,9 +20,11 @@ from regretless._internal.validate import (
     check_name,
     checked_result,
     checked_why,
+    is_number,
     time_from_iso,
     whole,
 )
+from regretless.engine.traffic import ROLES, Increment, Table, TableRow, Totals
 from regretless.errors import ConfigError, DataError, RegretlessError, StorageError
 from regretless.results import Decision, checked_decision
 from regretless.safety import CONTROL, OBJECTIVE, Measured, checked_metrics, measured
@@ -229,6 +231,30 @@ class Changed:
 
 
 @dataclass(frozen=True)
+class Reported:
+    """Results of units were added to the totals of trials; `time` is when, if that is known."""
+
+    increments: tuple[Increment, ...]
+    time: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Allocated:
+    """The traffic is split by this table from now on.  Each of its rows has a new trial."""
+
+    table: Table
+    asked: tuple[Asked, ...]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The row of a trial has left the table, because it is worse than the main row."""
+
+    number: int
+    why: str
+
+
+@dataclass(frozen=True)
 class Archived:
     """A study has no new trials any more, and lists leave it out."""
 
@@ -262,6 +288,9 @@ Event = (
     | Retracted
     | Unobserved
     | Changed
+    | Reported
+    | Allocated
+    | Ended
     | OfStudy
 )
 
@@ -520,6 +549,63 @@ def _read_changed(fields: _Fields) -> Changed:
     return Changed([dict(each) for each in listed], fields.object("values"))
 
 
+def _read_reported(fields: _Fields) -> Reported:
+    listed = fields["increments"]
+    if not isinstance(listed, list) or not listed:
+        raise fields.wrong("increments", f"need a list of objects, got {shown(listed)}")
+    found = []
+    for each in listed:
+        one = _Fields(fields.kind, fields.version, each, "increments.")
+        numbers = one["count"], one["sum"], one.body.get("sum_squares")
+        if not all(is_number(number) for number in numbers if number is not None):
+            raise fields.wrong("increments", f"need numbers, got {shown(numbers)}")
+        found.append(Increment(one.whole("number", least=0), Totals(*numbers)))
+    return Reported(tuple(found), fields.checked("time", time_from_iso))
+
+
+def _write_reported(event: Reported) -> Body:
+    increments = []
+    for each in event.increments:
+        sums: Body = {"count": each.totals.count, "sum": each.totals.sum}
+        if each.totals.squares is not None:
+            sums["sum_squares"] = each.totals.squares
+        increments.append({"number": each.number, **sums})
+    return {"time": event.time and event.time.isoformat(), "increments": increments}
+
+
+def _read_allocated(fields: _Fields) -> Allocated:
+    listed, rows, asked = fields["rows"], [], []
+    if not isinstance(listed, list) or not listed:
+        raise fields.wrong("rows", f"need a list of objects, got {shown(listed)}")
+    for each in listed:
+        one = _Fields(fields.kind, fields.version, each, "rows.")
+        asked.append(_read_asked(one.inside("asked")))
+        if one["role"] not in ROLES or not is_number(one["share"]):
+            raise fields.wrong("rows", f"need a role and a share, got {shown(dict(one.body))}")
+        slots = tuple((int(first), int(end)) for first, end in one["slots"])
+        row, number = one.whole("row", least=0), asked[-1].number
+        rows.append(TableRow(row, number, one["role"], float(one["share"]), slots))
+    settings = {name: fields[name] for name in ("ttl", "delay", "end_early")}
+    if not all(map(is_number, settings.values())):
+        raise fields.wrong("ttl", f"need numbers, got {shown(settings)}")
+    time = fields.checked("time", time_from_iso)
+    if time is None:
+        raise fields.wrong("time", "missing")
+    version, arms = fields.whole("version", least=1), fields.whole("arms", least=1)
+    return Allocated(Table(version, time, arms, **settings, rows=tuple(rows)), tuple(asked))
+
+
+def _write_allocated(event: Allocated) -> Body:
+    table, rows = event.table, []
+    for row, asked in zip(table.rows, event.asked, strict=True):
+        slots = [list(each) for each in row.slots]
+        place = {"row": row.row, "role": row.role, "share": row.share, "slots": slots}
+        rows.append({**place, "asked": _write_asked(asked)})
+    names = ("version", "arms", "ttl", "delay", "end_early")
+    settings = {name: getattr(table, name) for name in names}
+    return {**settings, "time": table.time.isoformat(), "rows": rows}
+
+
 class _Kind(NamedTuple):
     version: int  # the newest one
     read: Callable[[_Fields], Event]
@@ -584,6 +670,13 @@ _KINDS = {
         _read_changed,
         lambda event: {"parameters": event.parameters, "values": dict(event.values)},
     ),
+    "reported": _Kind(1, _read_reported, _write_reported),
+    "allocated": _Kind(1, _read_allocated, _write_allocated),
+    "ended": _Kind(
+        1,
+        lambda fields: Ended(fields.whole("number", least=0), fields.checked("why", checked_why)),
+        _without_none,
+    ),
 }
 _KIND_OF: dict[type, str] = {
     Created: "created",
@@ -603,6 +696,9 @@ _KIND_OF: dict[type, str] = {
     Unarchived: "unarchived",
     Renamed: "renamed",
     Changed: "changed",
+    Reported: "reported",
+    Allocated: "allocated",
+    Ended: "ended",
 }
 
 

@@ -11,7 +11,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar, overload
 
@@ -32,13 +32,17 @@ from regretless._internal.validate import (
 from regretless.defaults import Noise, defaults_of
 from regretless.design import Start, checked_design, checked_n0, farthest
 from regretless.engine import saved
+from regretless.engine.allocation import Split, next_table
+from regretless.engine.crowd import OLDEST, OUTDATING, Crowd
 from regretless.engine.events import (
     Abandoned,
+    Allocated,
     Approved,
     Asked,
     Baseline,
     Changed,
     Created,
+    Ended,
     Event,
     Extended,
     Jumped,
@@ -46,6 +50,7 @@ from regretless.engine.events import (
     Outcome,
     Reconsidered,
     Rejected,
+    Reported,
     Retracted,
     Told,
     Unobserved,
@@ -55,9 +60,18 @@ from regretless.engine.events import (
 from regretless.engine.guards import Guards
 from regretless.engine.known import Known
 from regretless.engine.loss import LossLimit, least_sd
-from regretless.engine.records import NOWHERE, Circumstances, Records, Reference, joined
+from regretless.engine.records import NOWHERE, Circumstances, Record, Records, Reference, joined
 from regretless.engine.situation import STEP_LIMIT, Situation, draw
 from regretless.engine.steps import reach
+from regretless.engine.traffic import (
+    BASELINE,
+    Pool,
+    Table,
+    Totals,
+    evidence_against,
+    increment_of,
+    is_worse,
+)
 from regretless.engine.watch import Watch, surprise_of, warn_of
 from regretless.errors import ConfigError, RegretlessError, StorageError, TrialError
 from regretless.horizon import MAX_WHOLE, Horizon
@@ -72,8 +86,10 @@ from regretless.model import (
     checked_model,
     likeness,
 )
-from regretless.policies import EIC, Constraint, Policy, make_policy, stored_policy
+from regretless.policies import EIC, POLICIES, Constraint, Policy, make_policy, stored_policy
 from regretless.results import (
+    Allocation,
+    Arm,
     Best,
     Decision,
     Landscape,
@@ -82,6 +98,7 @@ from regretless.results import (
     Row,
     Trial,
     axis_label,
+    number_of,
 )
 from regretless.safety import CONTROL, OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
 from regretless.search import Box, Slice, constraints_of
@@ -99,10 +116,12 @@ class _Proposal(NamedTuple):
     guards: Guards
     x: Array
     decision: Decision
+    situation: Situation | None = None  # what it was weighed in; None for a point of the start
 
 
 _BLIND_DRAWS = 64  # from which the first is taken at which all guardrails hold
 _SEEN = 256  # so many contexts, those seen last, stand for those to come
+_MANY = 64  # followers, for which a search is made if one of them would have one
 _MOST_DRAWS = 1000  # until one is not near a rejected point
 
 
@@ -177,6 +196,7 @@ class Optimizer(WithLock):
         True
     """
 
+    _gain_share = 1.0  # in how many evaluations a gain counts for each later one, see `Horizon`
     _is_simulated = False  # whether its results are made up, see `forecast`: it warns of no jump
 
     def __init__(
@@ -271,6 +291,10 @@ class Optimizer(WithLock):
             self._contexts,
         )
         self._log: list[Event] = []
+        self._places: dict[int, int] = {}  # where the history has the reported results of a trial
+        self._unlearnt = False  # whether results were reported that the belief does not have
+        self._now: datetime | None = None  # the time of the last table, or of the next one
+        self._held: Belief
         self._belief = Belief.empty(self.model, self._whole.columns, self.defaults, self.drift)
         self._watch = Watch.of(self.drift, self.defaults)
         self._guards = Guards.empty(self.safety, self._whole, self.defaults)
@@ -449,6 +473,77 @@ class Optimizer(WithLock):
     def retract_observation(self, index: int, why: str | None = None) -> None:
         """Take a wrong result from before the run back; see `AskTell.retract_observation`."""
         self._apply_any(self._records.unobserving(index, why))
+
+    @in_turn
+    def report(
+        self,
+        trial: Trial | int,
+        *,
+        count: float = 1,
+        sum: float | None = None,
+        sum_squares: float | None = None,
+        value: float | None = None,
+        sem: float | None = None,
+        time: datetime | None = None,
+    ) -> None:
+        """Add results to the totals of a trial; see `AskTell.report`."""
+        numbers = {"sum": sum, "sum_squares": sum_squares, "value": value, "sem": sem}
+        increment = increment_of(number_of(trial), count=count, **numbers)
+        self._records.find(trial)
+        self.apply(self._records.reporting((increment,), time))
+        self._end_rows()
+
+    def allocate(
+        self,
+        arms: int = 8,
+        *,
+        ttl: float = 600.0,
+        delay: float = 0.0,
+        end_early: float = 0.05,
+        time: datetime | None = None,
+    ) -> Allocation:
+        """Split the traffic by a new table of settings; see `Study.allocate`.
+
+        Args:
+            arms: the largest number of rows.  Each table uses so many evaluations of the budget.
+            ttl: for how many seconds the table is valid.
+            delay: how many seconds after its table a trial may still get most of its results.  It
+                is not judged before.
+            end_early: the largest probability with which a row is ended although it is as good as
+                the main row; 0 to end none.
+            time: when the table begins; None for now.
+
+        Raises:
+            ConfigError: a setting is out of range, or the run has settings that do not go with it.
+
+        Example:
+            >>> import regretless as rl
+            >>> space = rl.Space({"price": rl.Float(1.0, 9.0)})
+            >>> optimizer = rl.Optimizer(space, budget=80, baseline={"price": 5.0})
+            >>> table = optimizer.allocate(arms=4)
+            >>> [arm.role for arm in table.rows]
+            ['baseline', 'explore', 'explore', 'explore']
+            >>> optimizer.report(table.rows[0].trial, count=500, sum=40.0, sum_squares=40.0)
+        """
+        given = Split.checked(arms, ttl, delay, end_early)
+        with self._lock:
+            self.apply(self.propose_table(given, time or datetime.now(UTC)))
+            table = self.allocation
+            assert table is not None
+            return table
+
+    @property
+    @in_turn
+    def allocation(self) -> Allocation | None:
+        """How the traffic is split now; None if `allocate` was never called."""
+        table, records = self._records.table, self._records
+        if table is None:
+            return None
+        rows = [
+            Arm(each.row, records.trials[each.trial].again(), each.role, each.share, each.slots)
+            for each in table.rows
+        ]
+        return Allocation(table.version, table.time, table.ttl, rows, self.baseline)
 
     @in_turn
     def change_space(
@@ -802,6 +897,7 @@ class Optimizer(WithLock):
         twin.__setstate__(self.__getstate__())
         twin._records, twin._log = self._records.copy(), self._log.copy()
         twin._watch = None if self._watch is None else self._watch.copy()
+        twin._places = self._places.copy()
         return twin
 
     @in_turn
@@ -824,13 +920,115 @@ class Optimizer(WithLock):
         number = self._records.find(trial).trial.number
         twin = type(self).from_spec(self.spec(), policy=self.policy, space=self._first_space)
         for event in self._log:
-            if isinstance(event, Asked) and event.number == number:
-                twin._belief, twin._guards = twin._with_fits_of(event)
-                break
+            asked = event.asked if isinstance(event, Allocated) else (event,)
+            for each in asked:
+                if isinstance(each, Asked) and each.number == number:
+                    twin._belief, twin._guards = twin._with_fits_of(each)
+                    return twin
             twin.apply(event)
         return twin
 
     __copy__ = copy  # not by fields: the two would share their lists
+
+    # -- results that are reported -----------------------------------------------------------------
+
+    @property
+    def _belief(self) -> Belief:
+        """What is known, with all results that were reported."""
+        if self._unlearnt:
+            self._unlearnt = False
+            self._held = self._with_reports(self._held)
+        return self._held
+
+    @_belief.setter
+    def _belief(self, belief: Belief) -> None:
+        self._held = belief
+
+    def _with_reports(self, belief: Belief) -> Belief:
+        """The belief with the totals of all trials as they are now.
+
+        A trial is learnt when its first results count, and its place among the results stays.
+        """
+        pool, changed = Pool.of(self._records.totals.values()), {}
+        for number, totals in self._records.totals.items():
+            if totals.count <= 0.0 or not self._counts(number):
+                continue
+            told = self._reported(number, totals, pool)
+            if number in self._places:
+                changed[self._places[number]] = told
+            else:
+                self._places[number] = len(belief.told)
+                belief = belief.learn(told)
+        return belief.relearnt(changed)
+
+    def _counts(self, number: int) -> bool:
+        """Whether the results of a trial can all be in."""
+        now = self._now
+        return number in self._places or now is None or self._records.is_mature(number, now)
+
+    def _reported(self, number: int, totals: Totals, pool: Pool) -> Observation:
+        """What the model learns from the totals of a trial."""
+        record, rules = self._records.trials[number], self.defaults.traffic
+        known, blind = pool.variance_of(totals, rules), record.trial.decision.reason == "design"
+        weight, y = max(totals.count, LEAST_SCALE), self._sign * totals.mean
+        period = None if known is None else self._records.table_of.get(number)
+        return Observation(record.whole, y, weight, known, blind, period=period)
+
+    @in_turn
+    def ending(self) -> Ended | None:
+        """The event of the next row to end early.  For studies; users do not need it."""
+        table, totals = self._records.table, self._records.totals
+        if table is None or not table.end_early or len(table.rows) < 2:
+            return None
+        main = table.main
+        pool = Pool.of(totals[number] for number in table.trials if number in totals)
+        for each in table.rows:
+            known = each.trial in totals and main.trial in totals
+            if each is main or each.role == BASELINE or not known:
+                continue
+            row, best = (_signed(totals[n], self._sign) for n in (each.trial, main.trial))
+            if min(row.count, best.count) <= 0.0:
+                continue
+            evidence = evidence_against(row, best, pool, self.defaults.traffic)
+            if is_worse(evidence, table.end_early):
+                return Ended(each.trial, _ending(totals[each.trial], totals[main.trial], table))
+        return None
+
+    def _end_rows(self) -> None:
+        while (event := self.ending()) is not None:
+            self.apply(event)
+
+    @in_turn
+    @one_thread()
+    def propose_table(self, given: Split, now: datetime) -> Allocated:
+        """The event of the next table.  For studies; users do not need it."""
+        return next_table(self, given, now)
+
+    def _at(self, now: datetime) -> None:
+        """Look at the results as of a time: those of some trials may be complete by then."""
+        self._now = now
+        self._unlearnt = bool(self._records.totals)
+
+    def _asking_best(self) -> Asked:
+        """The event of a trial of the best visited setting, with the fit if the model is fitted."""
+        fresh = self._belief.refit_if_due()
+        refitted = fresh.source is not self._belief.source
+        under_way, endless = len(self._records.waiting), self._records.horizon.is_endless or None
+        plain = Decision("resample", self.policy.name, self.remaining, under_way, endless=endless)
+        x, why = self._situation(fresh).best_visited(replace(plain, refitted=refitted))
+        fit = fresh.source if refitted else None
+        return self._records.asking(self._records.params_at(x), why, fit)
+
+    def _on_reported(self, event: Reported) -> None:
+        self._records.fold_reported(event)
+        self._unlearnt = True
+
+    def _on_allocated(self, event: Allocated) -> None:
+        self._at(event.table.time)
+        for asked in event.asked:
+            self._on_asked(asked)
+        self._records.fold_allocated(event)
+        self._unlearnt = bool(self._records.totals)
 
     # -- as data -----------------------------------------------------------------------------------
 
@@ -932,7 +1130,171 @@ class Optimizer(WithLock):
         For studies and front ends; users do not need it.
         """
         here = self._records.checked_context(context)
-        belief, guards, x, decision = self._decide(self._records.place(here))
+        return self._asking(self._decide(self._records.place(here)), here)
+
+    @in_turn
+    @one_thread()
+    def propose_batch(
+        self, n: int, *, refit: bool = True, fit: dict[str, Any] | None = None
+    ) -> list[Asked]:
+        """The events of the next `n` asks; none of them is applied yet.
+
+        It is for many who ask at the same time.  The first proposal is that of `propose`.  The
+        others, its followers, are chosen among a list of points (see `Shortlist`), with all
+        proposals before them as pending.  That takes a few milliseconds each.  Where a follower
+        can't be chosen like this, it is found by a search, as in `ask`: in the start, with
+        contexts, limits, small steps, costs of a change, frozen parameters or rejected trials, and
+        with policies that do not search or are not the library's.
+
+        For studies and front ends; users do not need it.
+
+        Args:
+            n: the number of proposals.
+            refit: whether to fit the model if that is due.  Otherwise the last fit is used.
+            fit: a fit that `fit_if_due` of a copy has returned meanwhile, to be used instead.
+        """
+        return self._propose_many(n, None, refit, fit)[0]
+
+    @in_turn
+    @one_thread()
+    def propose_more(
+        self, n: int, crowd: Crowd | None, fit: dict[str, Any] | None = None
+    ) -> tuple[list[Asked], Crowd | None]:
+        """The events of the next `n` asks, and what further ones can be chosen in.
+
+        It is for many who ask all the time.  As long as a crowd can be kept up with what was told
+        and asked since, all proposals are followers.  Each knows all results.  Otherwise there is a
+        new leader, as in `propose_batch`; a fit that is due waits, see `fit_if_due`.
+
+        Args:
+            n: the number of proposals.
+            crowd: what an earlier call, or `lead`, has returned; None if there is none.
+            fit: see `propose_batch`.
+        """
+        return self._propose_many(n, crowd, False, fit)
+
+    @in_turn
+    @one_thread()
+    def lead(self, fit: dict[str, Any] | None = None) -> Crowd | None:
+        """Search for candidates, for `propose_more`; None if there is nothing to search.
+
+        Call it on a copy, which need not be up to date when the search is over.
+        """
+        if not (self._belief.told and self.has_followers):
+            return None
+        return self._crowd(self._decide(NOWHERE, False, fit), _MANY, len(self._log))
+
+    def _propose_many(
+        self, n: int, crowd: Crowd | None, refit: bool, fit: dict[str, Any] | None
+    ) -> tuple[list[Asked], Crowd | None]:
+        self._records.checked_context(None)
+        twin, events = self.copy(), list[Asked]()
+        crowd = None if crowd is None else twin._kept_up(crowd)
+        for left in range(whole("n", n, least=1), 0, -1):
+            leads = crowd is None
+            if crowd is None:
+                proposal = twin._decide(NOWHERE, refit, fit)
+                fit = None
+            else:
+                proposal, crowd = twin._follow(crowd)
+            events.append(twin._asking(proposal, None))
+            if len(events) == 1:
+                self._proposed = twin._proposed
+                self._belief = self._belief.with_posterior_of(proposal.belief)
+            twin.apply(events[-1])
+            if leads and (left > 1 or not refit):
+                crowd = twin._crowd(proposal, max(left - 1, 1), len(self._log))
+        return events, crowd
+
+    @in_turn
+    @one_thread()
+    def fit_if_due(self) -> dict[str, Any] | None:
+        """A new fit of the model, for `propose_batch`; None if none is due."""
+        if not self._belief.told:
+            return None
+        fresh = self._belief.refit_if_due()
+        return None if fresh.source is self._belief.source else fresh.source
+
+    def _crowd(self, proposal: _Proposal, left: int, seen: int) -> Crowd | None:
+        """What `left` followers of a proposal are chosen in; None if they need searches."""
+        leader = proposal.situation
+        if leader is None or not self.has_followers:
+            return None
+        if not self._may_revisit(leader, left):
+            leader = replace(leader, revisit=False)
+        fits, told = (self._belief.source, proposal.belief.source), len(self._belief.told)
+        shortlist = leader.shortlisted([*self._under_way, proposal.x])
+        crowd = Crowd(leader, shortlist, told, seen, fits, fits[0] == fits[1])
+        return self._with_pending(crowd)
+
+    def _with_pending(self, crowd: Crowd) -> Crowd:
+        """The crowd with the results and pending trials of now, which are all listed."""
+        leader, shortlist = crowd.leader, crowd.shortlist
+        new = self._belief.told.since(crowd.told)
+        results = [leader.result(each, shortlist.known) for each in new]
+        shortlist = shortlist.updated(results, self._under_way, leader.weigh)
+        return replace(crowd, shortlist=shortlist, told=len(self._belief.told))
+
+    def _kept_up(self, crowd: Crowd) -> Crowd | None:
+        """The crowd with the results and pending trials of now; None if it is outdated."""
+        belief, pending = self._belief, self._under_way
+        fixed = self.drift is None and not (belief.controls or self._records.totals)
+        follows = belief.source == crowd.fit and belief.told.continues(crowd.leader.belief.told)
+        if not (fixed and follows and self.has_followers):
+            return None
+        if any(isinstance(event, OUTDATING) for event in self._log[crowd.seen :]):
+            return None
+        if len(belief.told) - crowd.since > OLDEST * (len(pending) + 1):
+            return None
+        if not crowd.shortlist.has([*pending, *(each.x for each in belief.told.since(crowd.told))]):
+            points = [*pending, *(each.x for each in belief.told.since(crowd.since))]
+            crowd = replace(crowd, shortlist=crowd.leader.shortlisted(points), told=crowd.since)
+        return self._with_pending(crowd)
+
+    @property
+    def _under_way(self) -> tuple[Array, ...]:
+        """The points whose results are not known yet."""
+        waiting, proposed = self._records.waiting, self._records.proposed
+        others = (*waiting.values(), *proposed.values(), *self._immature())
+        return tuple(record.whole for record in others)
+
+    @property
+    def has_followers(self) -> bool:
+        """Whether the followers of a batch are chosen without a search; see `propose_batch`."""
+        safety, policy = self.safety, type(self.policy)
+        own = POLICIES.get(self.policy.name) is policy and policy.shortcut is Policy.shortcut
+        steps = safety.max_step or safety.change_cost or safety.sparse_changes
+        free = not (self._is_limited or steps or self.space.frozen or self._contexts)
+        return own and free and self._records.rejections is None
+
+    def _follow(self, crowd: Crowd) -> tuple[_Proposal, Crowd]:
+        """The next point, chosen without a search, and the crowd in which it is pending."""
+        leader, belief = crowd.leader, self._belief
+        if not crowd.is_stored:
+            assert crowd.fits[1] is not None
+            belief = belief.with_fit(crowd.fits[1])
+        situation = replace(
+            leader,
+            belief=replace(belief, posterior=leader.posterior),
+            waiting=self._under_way,
+            horizon=self._horizon(leader.belief, NOWHERE),
+            rng=np.random.default_rng([self.seed, len(self._records.trials)]),
+            revisit=False,
+            shortlist=crowd.shortlist,
+        )
+        if self._may_revisit(situation):
+            situation = replace(situation, revisit=True)
+        plain = replace(self._plain_decision(), refitted=not crowd.is_stored)
+        x, decision = situation.decide(plain)
+        decision = replace(decision, holds=self._guards.holds(x))
+        weight = 1.0 if leader.weigh is None else leader.weigh(crowd.shortlist.posterior, x)
+        shortlist = crowd.shortlist.expecting(x, weight)
+        after = replace(crowd, shortlist=shortlist, is_stored=True)
+        return _Proposal(belief, self._guards, x, decision), after
+
+    def _asking(self, proposal: _Proposal, here: dict[str, Scalar] | None) -> Asked:
+        """The event of a proposal, in a context."""
+        belief, guards, x, decision, _ = proposal
         decision = self._with_note(decision, here)
         self._warn(decision)
         fit = belief.source if decision.refitted else None
@@ -1028,6 +1390,7 @@ class Optimizer(WithLock):
 
         The fit has seen the wrong result.  The next ask fits the model anew, and stores the fit.
         """
+        self._places, self._unlearnt = {}, False
         self._belief = Belief.empty(self.model, self._whole.columns, self.defaults, self.drift)
         self._guards = Guards.empty(self.safety, self._whole, self.defaults)
         watch = self._watch
@@ -1046,6 +1409,7 @@ class Optimizer(WithLock):
                 self._learn(joined(x, at), told.outcomes, number=-1 - index)
         for place in () if self._watch is None else self._watch.places:
             self._belief = self._belief.jumped(place)
+        self._unlearnt = bool(self._records.totals)
 
     def _on_changed(self, event: Changed) -> None:
         before = self.space.dim
@@ -1060,6 +1424,7 @@ class Optimizer(WithLock):
 
         self._belief = self._belief.carried(self._whole.columns, carry_all)
         self._guards = self._guards.carried(self._whole.columns, carry_all)
+        self._watch = None if self._watch is None else self._watch.carried(carry_all)
         self._proposed = (None, self._belief, self._guards)
         start = self._start
         points = start.points if start.listed else None
@@ -1087,7 +1452,7 @@ class Optimizer(WithLock):
                 standing["prior", observed] = event, baseline
                 observed += 1
             elif isinstance(event, Retracted):
-                del standing["trial", event.number]
+                standing.pop(("trial", event.number), None)  # reported results are not here
             elif isinstance(event, Unobserved):
                 del standing["prior", event.index]
         return ((index, *told) for (_, index), told in standing.items())
@@ -1167,15 +1532,22 @@ class Optimizer(WithLock):
 
     # -- deciding ----------------------------------------------------------------------------------
 
-    def _decide(self, at: Array) -> _Proposal:
-        """The next point, and the beliefs that it follows from, with new fits if they are due.
-
-        `at` has the coordinates of the context, and the point has them as its last columns.
-        """
-        rng = np.random.default_rng([self.seed, len(self._records.trials)])
+    def _plain_decision(self) -> Decision:
+        """The next decision without its numbers."""
         under_way = len(self._records.waiting) + len(self._records.proposed)
         endless = self._records.horizon.is_endless or None
-        plain = Decision("design", self.policy.name, self.remaining, under_way, endless=endless)
+        return Decision("design", self.policy.name, self.remaining, under_way, endless=endless)
+
+    def _decide(
+        self, at: Array, refit: bool = True, fit: dict[str, Any] | None = None
+    ) -> _Proposal:
+        """The next point, and the beliefs that it follows from, with new fits if they are due.
+
+        `at` has the coordinates of the context, and the point has them as its last columns.  The
+        other arguments are those of `propose_batch`.
+        """
+        rng = np.random.default_rng([self.seed, len(self._records.trials)])
+        plain = self._plain_decision()
         guards = self._guards.refit_if_due().current().relative_to(self._reference(at))
         baseline = self._refuge(guards, at)
         reach = self._reach(at)
@@ -1223,7 +1595,7 @@ class Optimizer(WithLock):
             )
             why = replace(plain, reason=reason, holds=guards.holds(x), caution=caution)
             return _Proposal(self._belief, guards, x, why)
-        fresh = self._belief.refit_if_due()
+        fresh = self._believed(refit, fit)
         plain = replace(plain, refitted=fresh.source is not self._belief.source)
         situation = self._situation(fresh, rng, guards, at)
         if not (points or plain.refitted) and self._may_revisit(situation):
@@ -1235,10 +1607,16 @@ class Optimizer(WithLock):
                 raise self._nothing_left()
             x, decision = found
         decision = replace(decision, holds=guards.holds(x))
-        return _Proposal(situation.belief, guards, x, decision)
+        return _Proposal(situation.belief, guards, x, decision, None if points else situation)
 
-    def _may_revisit(self, situation: Situation) -> bool:
-        """Whether the next trial is chosen among the visited points, see `RevisitRules`."""
+    def _believed(self, refit: bool, fit: dict[str, Any] | None) -> Belief:
+        """The belief of the next decision; see `propose_batch`."""
+        if fit is not None:
+            return self._belief.with_fit(fit).current()
+        return self._belief.refit_if_due() if refit else self._belief.current()
+
+    def _may_revisit(self, situation: Situation, count: int = 1) -> bool:
+        """Whether the next trials are chosen among the visited points, see `RevisitRules`."""
         rules, limited = self.defaults.revisit, self.space.frozen or self.safety.max_step
         if rules is None or limited or self._contexts or not self.policy.merge:
             return False
@@ -1249,7 +1627,7 @@ class Optimizer(WithLock):
             if record.trial.decision.reason != "resample":
                 break
             repeats += 1
-        return rules.due(len(trials), repeats)
+        return all(rules.due(len(trials) + i, repeats) for i in range(count))
 
     def _draw(self, rng: np.random.Generator, at: Array) -> Array:
         """A point at random that is not near a rejected one."""
@@ -1413,7 +1791,6 @@ class Optimizer(WithLock):
         if belief is None and current.source is self._belief.source:
             self._belief = current  # so that its posterior is not updated again
         guards = self._current_guards(at) if guards is None else guards
-        waiting, proposed = self._records.waiting, self._records.proposed
         safety, refuge, base = self.safety, self._refuge(guards, at), self._reference(at)
         running = self._running if safety.change_cost else None
         if running is not None and not self._records.is_here(running):
@@ -1422,7 +1799,7 @@ class Optimizer(WithLock):
             policy=self.policy,
             space=self._whole,
             belief=current,
-            waiting=tuple(record.whole for record in (*waiting.values(), *proposed.values())),
+            waiting=self._under_way,
             horizon=self._horizon(current, at),
             sign=self._sign,
             rng=rng or np.random.default_rng([self.seed, len(self._records.trials)]),
@@ -1443,12 +1820,21 @@ class Optimizer(WithLock):
             sparse_from=base.x if base is not None and safety.sparse_changes else None,
         )
 
+    def _immature(self) -> list[Record]:
+        """The trials with results that do not count yet, because others may be missing."""
+        known = self._records.totals.items() if self._now is not None else ()
+        return [
+            self._records.trials[number]
+            for number, totals in known
+            if totals.count > 0.0 and not self._counts(number)
+        ]
+
     def _horizon(self, belief: Belief, at: Array) -> Horizon:
         """How many evaluations benefit from what is learnt in a context.
 
         Those to come are taken to have contexts like those that were seen.
         """
-        horizon = self._records.horizon._replace(keep=belief.keep)
+        horizon = self._records.horizon._replace(keep=belief.keep, share=self._gain_share)
         if not len(at):
             return horizon
         assert belief.posterior is not None
@@ -1531,7 +1917,23 @@ _FOLDS: dict[type, Callable[[Optimizer, Any], None]] = {
     Retracted: Optimizer._on_retracted,
     Unobserved: Optimizer._on_retracted,
     Changed: Optimizer._on_changed,
+    Reported: Optimizer._on_reported,
+    Allocated: Optimizer._on_allocated,
+    Ended: lambda optimizer, event: optimizer._records.fold_ended(event),
 }
+
+
+def _signed(totals: Totals, sign: float) -> Totals:
+    """Totals whose larger means are better."""
+    return replace(totals, sum=sign * totals.sum)
+
+
+def _ending(row: Totals, main: Totals, table: Table) -> str:
+    return (
+        f"worse than the main row: {row.mean:.4g} for {row.count:.0f} units, against"
+        f" {main.mean:.4g}; a row that is as good is ended with a probability of at most"
+        f" {table.end_early:.2g}"
+    )
 
 
 def html_of(optimizer: Optimizer, name: str = "Optimizer") -> str:

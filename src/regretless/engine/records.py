@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -19,24 +20,28 @@ import numpy as np
 from regretless._internal.arrays import Array
 from regretless._internal.plain import own
 from regretless._internal.shown import shown
-from regretless._internal.validate import checked_time, checked_why, whole
+from regretless._internal.validate import LEAST_SCALE, checked_time, checked_why, whole
 from regretless.design import Start
 from regretless.engine.events import (
     Abandoned,
+    Allocated,
     Approved,
     Asked,
     Baseline,
     Changed,
+    Ended,
     Extended,
     Observed,
     Outcome,
     Reconsidered,
     Rejected,
+    Reported,
     Retracted,
     Told,
     Unobserved,
 )
 from regretless.engine.rejections import Rejections
+from regretless.engine.traffic import Increment, Table, Totals
 from regretless.errors import (
     ConfigError,
     RegretlessError,
@@ -166,6 +171,10 @@ class Records:
         self.added: dict[str, Scalar] = {}  # the value that each added parameter had before
         self.tried: set[bytes] = set()  # all points that were asked for or observed, encoded
         self.risk = 0.0  # the sum of what the decisions were charged, see engine/loss.py
+        self.totals: dict[int, Totals] = {}  # of reported results, by trial
+        self.tables: list[Table] = []  # how the traffic was split; the last one is in use
+        self.table_of: dict[int, int] = {}  # the place of a trial's table in this list
+        self.unfilled = 0  # rows that tables left empty; they use budget
         # Each baseline with the number of the first trial that it counts for.
         self.baselines: list[Reference] = []
         if baseline is not None:
@@ -180,6 +189,8 @@ class Records:
         twin.prior_at = self.prior_at.copy()
         twin.tried, twin.baselines = self.tried.copy(), self.baselines.copy()
         twin.proposed, twin.rejected = self.proposed.copy(), self.rejected.copy()
+        twin.totals, twin.tables = self.totals.copy(), self.tables.copy()
+        twin.table_of = self.table_of.copy()
         return twin
 
     # -- the event of each verb --------------------------------------------------------------------
@@ -204,6 +215,11 @@ class Records:
         before = {each.told_key: each.outcomes for each in record.corrections}
         if key is not None and before.get(key) == told:
             return None  # a repeated call, whose result was retracted since
+        if record.trial.number in self.totals:
+            raise TrialError(
+                f"trial {record.trial.number} has reported results: report more of them, or retract"
+                " them first"
+            )
         if not record.outcomes:
             return Told(record.trial.number, told, moment, key, turned_out)
         same = context is None or (turned_out or record.asked_in) == record.context
@@ -365,7 +381,53 @@ class Records:
         self._check_baseline(space, values)
         return Changed(space.to_json()["parameters"], values)
 
+    def reporting(
+        self, increments: tuple[Increment, ...], time: datetime | None = None
+    ) -> Reported:
+        """The event by which results are added to the totals of trials."""
+        for each in increments:
+            record = self.find(each.number)
+            _check_approved(record)
+            if record.outcomes and each.number not in self.totals:
+                raise TrialError(
+                    f"trial {each.number} was told its result at once: retract it before you report"
+                )
+        return Reported(increments, checked_time(time))
+
     # -- applying events ---------------------------------------------------------------------------
+
+    def fold_reported(self, event: Reported) -> None:
+        for each in event.increments:
+            record = self.find(each.number)
+            if each.number not in self.totals:
+                _expect("reported", record, "pending", "abandoned")
+            totals = self.totals.get(each.number, Totals()).plus(each.totals)
+            self.totals[each.number] = totals
+            if totals.count > 0.0:
+                told = {OBJECTIVE: _outcome(totals)}
+                self._close(replace(record, status="told", outcomes=told, time=event.time))
+
+    def fold_allocated(self, event: Allocated) -> None:
+        """Apply the event after its trials were asked for."""
+        table = event.table
+        if self.tables and table.version <= self.tables[-1].version:
+            raise StorageError(f"event 'allocated': version {table.version} was there before")
+        if self.tables:
+            self.tables[-1] = self.tables[-1].past()
+        self.tables.append(table)
+        for number in table.trials:
+            self.table_of[number] = len(self.tables) - 1
+        self.unfilled += min(max(0, table.arms - len(table.rows)), self.remaining)
+
+    def fold_ended(self, event: Ended) -> None:
+        rows = {each.trial for each in self.tables[-1].rows} if self.tables else set()
+        if event.number not in rows or len(rows) < 2:
+            raise StorageError(f"event 'ended': trial {event.number} has no row that can be ended")
+        self.tables[-1] = self.tables[-1].without(event.number)
+        record = self.trials[event.number]
+        self.trials[event.number] = replace(record, note=event.why)
+        if event.number in self.waiting:
+            self.waiting[event.number] = self.trials[event.number]
 
     def fold_asked(self, event: Asked) -> None:
         if event.number != len(self.trials):
@@ -462,6 +524,7 @@ class Records:
         record = self.find(event.number)
         _expect("retracted", record, "told")
         correction = Correction(record.outcomes, record.key, event.key)
+        self.totals.pop(event.number, None)
         self._wait(
             replace(
                 record,
@@ -613,8 +676,26 @@ class Records:
 
     @property
     def used(self) -> int:
-        """The number of trials that use budget: all but the rejected ones."""
-        return len(self.trials) - self.freed
+        """The number of trials that use budget: all but the rejected ones.
+
+        A row that a table has left empty uses budget, too.
+        """
+        return len(self.trials) - self.freed + self.unfilled
+
+    @property
+    def table(self) -> Table | None:
+        """How the traffic is split now."""
+        return self.tables[-1] if self.tables else None
+
+    def is_mature(self, number: int, now: datetime) -> bool:
+        """Whether all results of a trial can be in: its table is over for the usual delay."""
+        place = self.table_of.get(number)
+        if place is None or not self.tables[place].delay:
+            return True
+        if place + 1 == len(self.tables):
+            return False
+        over = self.tables[place + 1].time
+        return now >= over + timedelta(seconds=self.tables[place].delay)
 
     @property
     def rejections(self) -> Rejections | None:
@@ -843,6 +924,14 @@ def _row(
     metrics = {name: each.value for name, each in outcomes.items() if name not in RESERVED}
     beside = None if control is None else control.value
     return Row(number, status, params, value, sem, count, decision, time, metrics, beside)
+
+
+def _outcome(totals: Totals) -> Outcome:
+    """The mean of reported results, with its standard error as far as the results tell it."""
+    count, sem = totals.count, None
+    if count > 1.0 and totals.scatter > 0.0:
+        sem = max(sqrt(totals.scatter / (count * (count - 1.0))), LEAST_SCALE)
+    return Outcome(totals.mean, sem, count)
 
 
 def _sentence(outcomes: Outcomes) -> str:

@@ -8,7 +8,7 @@ fits repeats these operations, so it gets the same bits.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
@@ -31,6 +31,7 @@ from regretless.model.noise import NoiseShape, Replicates, find_noise, weighed
 from regretless.model.periods import Observation, Periods
 from regretless.model.posterior import Posterior
 from regretless.model.scaling import Scaling
+from regretless.model.tables import data_of, effect_of
 from regretless.space import Parameter
 
 _BLOCK = 256
@@ -45,16 +46,31 @@ class History:
     """
 
     def __init__(
-        self, blocks: tuple[tuple[Observation, ...], ...] = (), last: tuple[Observation, ...] = ()
+        self,
+        blocks: tuple[tuple[Observation, ...], ...] = (),
+        last: tuple[Observation, ...] = (),
+        origin: object = None,
     ) -> None:
         self._blocks = blocks  # full blocks of _BLOCK observations
         self._last = last
+        self._origin = origin or object()  # shared by histories of which one continues the other
+
+    @classmethod
+    def of(cls, told: list[Observation]) -> History:
+        """A history of these observations."""
+        full = max(0, len(told) - 1) // _BLOCK * _BLOCK
+        blocks = (tuple(told[i : i + _BLOCK]) for i in range(0, full, _BLOCK))
+        return cls(tuple(blocks), tuple(told[full:]))
 
     def plus(self, told: Observation) -> History:
         """A history with one more observation at its end."""
         if len(self._last) < _BLOCK:
-            return History(self._blocks, (*self._last, told))
-        return History((*self._blocks, self._last), (told,))
+            return History(self._blocks, (*self._last, told), self._origin)
+        return History((*self._blocks, self._last), (told,), self._origin)
+
+    def continues(self, earlier: History) -> bool:
+        """Whether one of the two is the other with further observations at its end."""
+        return self._origin is earlier._origin
 
     def since(self, start: int) -> Iterator[Observation]:
         """The observations without the first `start`."""
@@ -81,6 +97,7 @@ class Fitted:
     periods: Periods | None = None  # how results are corrected by their controls, if there are any
     noise: NoiseShape | None = None  # where results scatter more, if they do
     fading: Fading | None = None  # how fast results fade, if the system may change
+    effect: float | None = None  # the variance of the effect of a table, see model/tables.py
 
     def corrected(self, told: Observation) -> Observation:
         """The result without the effect of its period, as far as a control tells it."""
@@ -121,6 +138,7 @@ class Belief:
     # as much as they are away.
     levels: tuple[float, ...] = ()
     controls: int = 0  # number of observations with a control
+    in_tables: int = 0  # number of observations that were measured side by side
     drift: Drift | None = None  # None: the system stays the same
     jumps: tuple[int, ...] = ()  # the place of the first observation after each jump
 
@@ -139,9 +157,36 @@ class Belief:
         """The state with one more observation; `current` adds it to the posterior."""
         data, _ = self.data.add(*told[:4])
         luckiest = max(self.luckiest, told.y)
-        controls = self.controls + (told.control is not None)
         return replace(
-            self, data=data, told=self.told.plus(told), luckiest=luckiest, controls=controls
+            self,
+            data=data,
+            told=self.told.plus(told),
+            luckiest=luckiest,
+            controls=self.controls + (told.control is not None),
+            in_tables=self.in_tables + (told.period is not None),
+        )
+
+    def relearnt(self, changed: Mapping[int, Observation]) -> Belief:
+        """The state in which the observations at these places are others.
+
+        The fit stays.  The posterior is built anew by the steps that a replay takes.
+        """
+        told = list(self.told)
+        new = {place: each for place, each in changed.items() if told[place][1:] != each[1:]}
+        if not new:
+            return self
+        for place, each in new.items():
+            told[place] = each
+        return replace(
+            self,
+            data=Data.fold(len(self.columns), (each[:4] for each in told)),
+            told=History.of(told),
+            luckiest=max(each.y for each in told),
+            controls=sum(each.control is not None for each in told),
+            in_tables=sum(each.period is not None for each in told),
+            posterior=None,
+            included=0,
+            surprise=0.0,
         )
 
     @property
@@ -215,7 +260,7 @@ class Belief:
         if self.fitted is None:
             return self._first_fit
         ready = self
-        if self._moves(self.fitted.fading):
+        if self._moves(self.fitted.fading) or self.in_tables:
             return self if self.included == len(self.told) else self._as_of_now()
         if self.posterior is None:
             at = self.fitted.at
@@ -304,7 +349,8 @@ class Belief:
         has_more = self.posterior is not None and self.included >= earlier.included
         if earlier.posterior is None or earlier.fitted is not self.fitted or has_more:
             return self
-        if earlier.jumps != self.jumps:
+        # Since then, reported results may have changed observations that it has learnt.
+        if earlier.jumps != self.jumps or not self.told.continues(earlier.told):
             return self
         return replace(
             self,
@@ -354,6 +400,8 @@ class Belief:
         fading = None if self.fitted is None else self.fitted.fading
         if self._moves(fading):
             return self._faded(scaling, count, periods, fading)
+        if self.in_tables:
+            return self._of_tables(scaling, count)
         seen = self._seen(periods, count)
         plain = periods is None and count == len(self.told)
         if plain and not any(told.y < scaling.knee for told in seen):
@@ -362,6 +410,22 @@ class Belief:
         observations = ((t.x, y, t.weight, t.variance) for t, y in zip(seen, drawn, strict=True))
         data = Data.fold(len(self.columns), observations)
         return data.standardised(scaling.shift, scaling.scale)
+
+    def _of_tables(self, scaling: Scaling, count: int, effect: float | None = None) -> Data:
+        """The first `count` observations, some of which were measured side by side."""
+        if effect is None:
+            assert self.fitted is not None
+            effect = self.fitted.effect
+        if effect is None:  # the fit is older than the first table
+            effect = effect_of(list(self.told), self.defaults.periods)
+        seen = list(islice(self.told, count))
+        y = scaling.to_model([told.y for told in seen]).tolist()
+        square = scaling.scale**2
+        scaled = [
+            t._replace(y=value, variance=None if t.variance is None else t.variance / square)
+            for t, value in zip(seen, y, strict=True)
+        ]
+        return data_of(len(self.columns), scaled, effect / square)
 
     def _posterior(self, data: Data, hypers: tuple[Hyper, ...]) -> Posterior:
         return Mixture.of(self.model.posterior(data, hyper) for hyper in hypers)
@@ -449,12 +513,16 @@ class Belief:
     def _refitted(self) -> Belief:
         periods = self._periods() if self.controls else None
         scaling = self._scaling(periods).reaching(self.levels)
+        effect = effect_of(list(self.told), self.defaults.periods) if self.in_tables else None
         fading = None if self.drift is None else self._fitted_fading(self.drift, scaling, periods)
         if self._moves(fading):
             data = self._faded(scaling, len(self.told), periods, fading)
         else:
             still = replace(self, fitted=None)  # whatever the last fit said about drift
-            data = still._scaled(scaling, len(self.told), periods)
+            if effect is None:
+                data = still._scaled(scaling, len(self.told), periods)
+            else:
+                data = still._of_tables(scaling, len(self.told), effect)
         ensemble = self.model.method == "ensemble"
         noise = self._known_noise(data, scaling.scale, periods)
         auto = self.model.noise == "auto" and self.model.method != "fixed"
@@ -467,6 +535,8 @@ class Belief:
         effects = {} if periods is None else {"periods": periods.to_json()}
         if fading is not None:
             effects["drift"] = fading.to_json()
+        if effect is not None:
+            effects["tables"] = {"effect": effect}
         return self.with_fit(found | scaling.to_json() | counts | effects)
 
     def _as_before(self, data: Data, seen: list[Entry]) -> Data:
@@ -605,7 +675,10 @@ class Belief:
         periods = Periods.from_json(source["periods"]) if "periods" in source else None
         noise = NoiseShape.from_json(source["noise"], self.columns) if "noise" in source else None
         fading = Fading.from_json(source["drift"]) if "drift" in source else None
-        fitted = Fitted(hypers, scaling, at, points, bool(source["ok"]), periods, noise, fading)
+        effect = float(source["tables"]["effect"]) if "tables" in source else None
+        fitted = Fitted(
+            hypers, scaling, at, points, bool(source["ok"]), periods, noise, fading, effect
+        )
         return replace(self, fitted=fitted, source=source, posterior=None, included=0, surprise=0.0)
 
     def _hypers(self, source: dict[str, Any]) -> tuple[Hyper, ...]:

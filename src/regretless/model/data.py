@@ -37,6 +37,8 @@ class Data:
     # Noise that rows share, in a system that changes; see model/drift.py.
     swell: Array | None = None  # (m, m) by what the kernel's matrix is multiplied
     common: Array | None = None  # (m, m) what is added to it, in units of omega^2
+    # (m, m) noise that rows share, without a diagonal; in units of y^2, see model/tables.py.
+    shared: Array | None = None
 
     @classmethod
     def empty(cls, dim: int) -> Data:
@@ -84,11 +86,12 @@ class Data:
     def __len__(self) -> int:
         return len(self.y)
 
-    def covariance(self, gram: Array) -> Array:
+    def covariance(self, gram: Array, omega2: float) -> Array:
         """The covariance of the rows without their own noise, for the kernel's matrix `gram`."""
         if self.swell is None or self.common is None:
             return gram
-        return gram * self.swell + self.common
+        moved = gram * self.swell + self.common
+        return moved if self.shared is None else moved + self.shared / omega2
 
     def through(self, weights: Array) -> Array:
         """The slope of a function in `gram`, for its slope in `covariance`."""
@@ -101,6 +104,7 @@ class Data:
         return {
             "swell": np.pad(self.swell, (0, 1), constant_values=1.0),
             "common": np.pad(self.common, (0, 1)),
+            "shared": None if self.shared is None else np.pad(self.shared, (0, 1)),
         }
 
     @property
@@ -136,6 +140,7 @@ class Data:
             weight=np.where(self.known, precision, self.weight),
             scatter=self.scatter / (scale * scale),
             constant=self.constant + again * log(scale),
+            shared=None if self.shared is None else self.shared / (scale * scale),
         )
 
     def find(self, x: Array, known: bool) -> int | None:

@@ -264,7 +264,7 @@ def fitted_fading(
 def _value(data: Data, gram: Array, hyper: Hyper) -> float:
     """The log evidence, for the matrix of the kernel."""
     try:
-        factor = Factor.of(data.covariance(gram), hyper.noise(data))
+        factor = Factor.of(data.covariance(gram, hyper.omega2), hyper.noise(data))
     except NotPositiveDefinite:
         return -inf
     value = scaled_evidence(data, hyper, factor, profile=not bool(data.known.any()))

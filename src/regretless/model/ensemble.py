@@ -207,7 +207,7 @@ class _Target:
         """log p(y | u), -inf where it can't be computed."""
         hyper = _hyper(self.start, self.vector(u))
         try:
-            gram = self.data.covariance(hyper.kernel.gram(self.data.x))
+            gram = self.data.covariance(hyper.kernel.gram(self.data.x), hyper.omega2)
             factor = Factor.of(gram, hyper.noise(self.data))
         except NotPositiveDefinite:
             return -np.inf

@@ -39,7 +39,7 @@ def evidence(
             Use False if some variances are known: the best omega^2 has no closed form then.
     """
     gram, pullback = hyper.kernel.gram_vjp(data.x)
-    factor = Factor.of(data.covariance(gram), hyper.noise(data))
+    factor = Factor.of(data.covariance(gram, hyper.omega2), hyper.noise(data))
     hyper, alpha, total, value = _scaled(data, hyper, factor, omega_prior, profile)
     omega2 = hyper.omega2
     weights = factor.inverse()
@@ -52,6 +52,8 @@ def evidence(
         a, b = omega_prior
         whole = (total / 2 + b) / omega2 - 0.5 * (len(data) + data.repeats) - a
         d_log_omega2 = float(whole - through_noise[data.known].sum())
+        if data.shared is not None:
+            d_log_omega2 -= float((weights * data.shared).sum()) / omega2
     return Evidence(
         value=value,
         omega2=omega2,
@@ -65,7 +67,7 @@ def evidence_value(
     data: Data, hyper: Hyper, omega_prior: tuple[float, float] = (0.0, 0.0), profile: bool = True
 ) -> float:
     """The value of `evidence` without its gradient, at less than half of the cost."""
-    factor = Factor.of(data.covariance(hyper.kernel.gram(data.x)), hyper.noise(data))
+    factor = Factor.of(data.covariance(hyper.kernel.gram(data.x), hyper.omega2), hyper.noise(data))
     return scaled_evidence(data, hyper, factor, omega_prior, profile)
 
 

@@ -44,7 +44,7 @@ class GP:
     @classmethod
     def of(cls, data: Data, hyper: Hyper) -> GP:
         """The posterior given data, with these hyper-parameters."""
-        gram = data.covariance(hyper.kernel.gram(data.x))
+        gram = data.covariance(hyper.kernel.gram(data.x), hyper.omega2)
         factor = Factor.of(gram, hyper.noise(data), inverted=True)
         return cls(data, hyper, factor)
 
@@ -197,7 +197,7 @@ class GP:
         if self.data.swell is None:
             return np.asarray(np.sqrt(noise) * drawn)
         gram = self.hyper.kernel.gram(self.data.x)
-        values, axes = np.linalg.eigh(self.data.covariance(gram) - gram)
+        values, axes = np.linalg.eigh(self.data.covariance(gram, self.omega2) - gram)
         shared = axes @ (np.sqrt(np.maximum(values, 0.0)) * drawn)
         return np.asarray(shared + np.sqrt(noise) * rng.standard_normal(len(self.data)))
 

@@ -58,6 +58,7 @@ class Observation(NamedTuple):
     variance: float | None  # the squared standard error of y, if it was told
     blind: bool = False  # whether x is a point of the initial design, chosen without any results
     control: Control | None = None
+    period: int | None = None  # the table in which it was measured beside others
 
 
 class Level(NamedTuple):
@@ -104,7 +105,7 @@ class Periods:
             return None
         values = [np.array([value for value, _ in group]) for group in groups.values()]
         errors = [np.array([error for _, error in group]) for group in groups.values()]
-        effect = _effect(values, errors, rules)
+        effect = effect_variance(values, errors, rules)
         shares = [effect / (effect + error) for error in errors]
         means = [_mean(c, 1.0 / (effect + s2)) for c, s2 in zip(values, errors, strict=True)]
         unpaired = len(told) - sum(map(len, values))
@@ -250,7 +251,7 @@ def _totals(shares: list[Array], kappa: float, unpaired: int) -> list[float]:
     return [*totals, float(np.abs(last - kappa).sum()) + kappa * free + 1.0 - kappa]
 
 
-def _effect(values: list[Array], errors: list[Array], rules: PeriodRules) -> float:
+def effect_variance(values: list[Array], errors: list[Array], rules: PeriodRules) -> float:
     """tau^2: the median of its posterior, given controls and their variances s_i^2.
 
     The likelihood is that of the scatter around the mean of each baseline's controls (REML).  The

@@ -70,6 +70,8 @@ class PolicyInput:
         permits: returns for points, of shape (q, d), whether each may be tried; None if every point
             may be.
         refuge: the point to try if no visited point may be tried, such as the baseline.
+        moved: moves points, of shape (q, d), into the part of the space that this decision may
+            use; None if the whole space may be used.
         ceiling: a value that f can't exceed; None if none is known.
         change: the setting that runs, and what a change of it costs; None if it costs nothing.
         in_context: whether the decision is for one of several contexts.

@@ -403,6 +403,7 @@ class PosteriorScore(Score):
             of the variance of the noise at x relative to a typical point, and the last slope that
             it returns is that in h.  None if the noise is the same everywhere.
         constraints: limits on where the search may go.
+        unit: a difference of two values that is large; see `Score`.
 
     Example:
         >>> import numpy as np

@@ -22,6 +22,9 @@ from regretless.service.schema import (
     After,
     AfterTrial,
     Archived,
+    Arms,
+    Delay,
+    EndEarly,
     InContext,
     Index,
     Key,
@@ -29,6 +32,7 @@ from regretless.service.schema import (
     Name,
     Number,
     ProblemOut,
+    Seconds,
     context_from_json,
 )
 from regretless.space import Contexts, Space, change_from_json
@@ -115,7 +119,7 @@ async def tell(this: This, number: Number, result: schema.Told, key: Key = None)
     Telling the same value again changes nothing, with or without a key.  Telling another value is
     an error.
     """
-    await this.do(this.study.tell, _named(number, result.params), **result.measured(), key=key)
+    await this.learn(this.study.tell, _named(number, result.params), **result.measured(), key=key)
 
 
 @router.post("/{name}/trials/{number}/abandon", status_code=NO_CONTENT)
@@ -124,13 +128,13 @@ async def abandon(
 ) -> None:
     """Stop waiting for the result of a trial.  If the result arrives, it may still be told."""
     trial = _named(number, None if which is None else which.params)
-    await this.do(this.study.abandon, trial, key=key)
+    await this.change(this.study.abandon, trial, key=key)
 
 
 @router.post("/{name}/abandon")
 async def abandon_older_than(this: This, limit: schema.OlderThan) -> schema.Abandoned:
     """Abandon all trials that have been pending for longer than so many seconds."""
-    gone = await this.do(this.study.abandon_older_than, limit.older_than)
+    gone = await this.change(this.study.abandon_older_than, limit.older_than)
     return schema.Abandoned(numbers=[trial.number for trial in gone])
 
 
@@ -140,7 +144,7 @@ async def adopt(this: This, chosen: schema.Adoption, key: Key = None) -> schema.
 
     A request that is repeated with the same Idempotency-Key adds no further trial.
     """
-    made = await this.do(this.study.adopt, chosen.params, context=chosen.context, key=key)
+    made = await this.change(this.study.adopt, chosen.params, context=chosen.context, key=key)
     return schema.TrialOut.of(made)
 
 
@@ -159,10 +163,37 @@ async def observe(this: This, known: schema.Observation, key: Key = None) -> Res
     """
     measured, study = known.measured(), this.study
     if key is not None:
-        await this.do(study.observe, known.params, **measured, key=key)
-    elif not await this.do(observe_nth, study, known.params, **measured, nth=known.nth):
+        await this.change(study.observe, known.params, **measured, key=key)
+    elif not await this.change(observe_nth, study, known.params, **measured, nth=known.nth):
         return Json(schema.NotStored(detail=known_before(study.name)).model_dump())
     return Response(status_code=NO_CONTENT)
+
+
+@router.get("/{name}/allocation")
+async def allocation(
+    this: This,
+    arms: Arms = 8,
+    ttl: Seconds = 600.0,
+    delay: Delay = 0.0,
+    end_early: EndEarly = 0.05,
+) -> schema.AllocationOut:
+    """The table that splits the traffic among settings.
+
+    It is made if there is none.  A new one is made when half of `ttl` has passed and results have
+    come in.  Clients hold it, and need no request for each unit: see docs/traffic.md.
+    """
+    table = await this.allocate(arms, ttl=ttl, delay=delay, end_early=end_early)
+    return schema.AllocationOut.of(this.study.name, table)
+
+
+@router.post("/{name}/reports", status_code=NO_CONTENT)
+async def report(this: This, flush: schema.Reports, key: Key = None) -> None:
+    """Add results to the totals of trials.  When the service answers, they are on disk.
+
+    A request that is repeated with the same Idempotency-Key adds nothing.
+    """
+    increments = tuple(each.increment() for each in flush.reports)
+    await this.report(increments, key, flush.time)
 
 
 @router.post("/{name}/baseline", status_code=NO_CONTENT)
@@ -172,7 +203,7 @@ async def set_baseline(this: This, now: schema.BaselineIn, key: Key = None) -> N
     A request that is repeated with the same Idempotency-Key changes nothing, even if the baseline
     was changed in between.
     """
-    await this.do(this.study.set_baseline, now.params, key=key)
+    await this.change(this.study.set_baseline, now.params, key=key)
 
 
 @router.post("/{name}/extend", status_code=NO_CONTENT)
@@ -182,7 +213,7 @@ async def extend(this: This, extension: schema.Extension, key: Key = None) -> No
     A request that is repeated with the same Idempotency-Key changes nothing, even if the budget
     was changed in between.
     """
-    await this.do(this.study.extend, extension.budget, horizon=extension.horizon, key=key)
+    await this.change(this.study.extend, extension.budget, horizon=extension.horizon, key=key)
 
 
 @router.post("/{name}/trials/{number}/approve", status_code=NO_CONTENT)
@@ -194,7 +225,7 @@ async def approve(
     If another verdict came first, the answer is an error (409).
     """
     said = verdict or schema.Said()
-    await this.do(this.study.approve, _named(number, said.params), said.why, key=key)
+    await this.change(this.study.approve, _named(number, said.params), said.why, key=key)
 
 
 @router.post("/{name}/trials/{number}/reject", status_code=NO_CONTENT)
@@ -203,7 +234,7 @@ async def reject(this: This, number: Number, verdict: schema.Rejection, key: Key
 
     It uses no budget.  If another verdict came first, the answer is an error (409).
     """
-    await this.do(this.study.reject, _named(number, verdict.params), verdict.why, key=key)
+    await this.change(this.study.reject, _named(number, verdict.params), verdict.why, key=key)
 
 
 @router.post("/{name}/trials/{number}/reconsider", status_code=NO_CONTENT)
@@ -212,7 +243,7 @@ async def reconsider(
 ) -> None:
     """End the reason for which a trial was rejected."""
     said = verdict or schema.Said()
-    await this.do(this.study.reconsider, _named(number, said.params), said.why, key=key)
+    await this.change(this.study.reconsider, _named(number, said.params), said.why, key=key)
 
 
 @router.post("/{name}/trials/{number}/retract", status_code=NO_CONTENT)
@@ -224,7 +255,7 @@ async def retract(
     A request that is repeated with the same Idempotency-Key does not take back a newer result.
     """
     said = correction or schema.Said()
-    await this.do(this.study.retract, _named(number, said.params), said.why, key=key)
+    await this.change(this.study.retract, _named(number, said.params), said.why, key=key)
 
 
 @router.post("/{name}/observations/{index}/retract", status_code=NO_CONTENT)
@@ -233,19 +264,19 @@ async def retract_observation(
 ) -> None:
     """Take a wrong result back that was known before.  `index` counts them from 0."""
     why = None if correction is None else correction.why
-    await this.do(this.study.retract_observation, index, why)
+    await this.change(this.study.retract_observation, index, why)
 
 
 @router.post("/{name}/archive", status_code=NO_CONTENT)
 async def archive(this: This) -> None:
     """End a study for now: the list leaves it out, and there are no new trials."""
-    await this.do(this.study.archive)
+    await this.change(this.study.archive)
 
 
 @router.post("/{name}/unarchive", status_code=NO_CONTENT)
 async def unarchive(this: This) -> None:
     """Go on with an archived study."""
-    await this.do(this.study.unarchive)
+    await this.change(this.study.unarchive)
 
 
 @router.post("/{name}/rename", status_code=NO_CONTENT)
@@ -275,7 +306,7 @@ async def change_space(this: This, change: schema.Change, key: Key = None) -> No
     A request that is repeated with the same Idempotency-Key changes nothing.
     """
     given = change_from_json(change.model_dump(exclude_unset=True))
-    await this.do(this.study.change_space, **given, key=key)
+    await this.change(this.study.change_space, **given, key=key)
 
 
 @router.get("/{name}/best")
@@ -338,7 +369,7 @@ async def events(this: This, after: After = 0, limit: Limit = 100) -> list[schem
 @router.get("/{name}/panels", response_class=Json, responses={304: {"description": "No news."}})
 async def panels(this: This, request: Request) -> Response:
     """The data of the live page.  Its ETag changes with each event of the study."""
-    tag, answer = await this.read(_page_data)
+    tag, answer = await this.read(_page_data, shared=True)
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)

@@ -22,7 +22,7 @@ from regretless.engine import Optimizer, Situation, joined
 from regretless.ledger import Ledger
 from regretless.results import Best, Row, Trial
 from regretless.space import Cyclic, Parameter, Scalar
-from regretless.studies import Snapshot, counts, drift_json
+from regretless.studies import Snapshot, allocation_json, counts, drift_json
 from regretless.verdict import verdict
 
 TABLE_ROWS = 500  # the page lists so many trials; the API has the earlier ones
@@ -61,7 +61,6 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
         "metric": optimizer.metric,
         "unit": optimizer.unit,
         "verdict": _verdict(optimizer),
-        "allocation": None,  # how traffic is split, once the study splits it
         "policy": optimizer.policy.name,
         "mode": optimizer.safety.mode,
         "archived": snapshot.archived,
@@ -76,6 +75,7 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
         "noise_differs": view and view.noise_differs,
         "periods": view and view.periods,
         "worth_exploring": view and view.worth_exploring(),
+        "allocation": _allocation(snapshot),
         "pending": _under_way(snapshot, optimizer.pending),
         "proposed": _under_way(snapshot, optimizer.proposed),
         "decisions": _decisions(rows),
@@ -88,6 +88,24 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
         "slices": view.slices() if view else [],
         "trials": [_trial(snapshot, i, row) for i, row in list(enumerate(rows))[-TABLE_ROWS:]],
     }
+
+
+def _allocation(snapshot: Snapshot) -> dict[str, Any] | None:
+    """How the traffic is split, with what was reported for each row; None without a table."""
+    optimizer = snapshot.optimizer
+    table = optimizer.allocation
+    if table is None:
+        return None
+    data = allocation_json(snapshot.name, table)
+    totals = optimizer._records.totals
+    for row in data["rows"]:
+        known = totals.get(row["trial"])
+        counted = known is not None and known.count > 0.0
+        row["count"] = known.count if known else 0.0
+        row["mean"] = json_number(known.mean) if known and counted else None
+        row["params"] = _exact(row["params"])
+        del row["slots"]
+    return data
 
 
 def _verdict(optimizer: Optimizer) -> dict[str, Any]:

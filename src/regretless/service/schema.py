@@ -26,12 +26,20 @@ from pydantic import (
 
 from regretless._internal.shown import shown
 from regretless._internal.validate import MAX_NAME, MAX_SAFE, MAX_WHY, fits_a_path, time_from_iso
+from regretless.engine import Increment, increment_of
 from regretless.errors import ConfigError
 from regretless.ledger import Ledger
 from regretless.policies import POLICIES
-from regretless.results import Best, Row, Trial
+from regretless.results import Allocation, Best, Row, Trial
 from regretless.service.forecasts import Ahead
-from regretless.studies import Snapshot, counts, decision_json, drift_json, trial_json
+from regretless.studies import (
+    Snapshot,
+    allocation_json,
+    counts,
+    decision_json,
+    drift_json,
+    trial_json,
+)
 from regretless.studies.journal import StoredEvent, StudyInfo
 from regretless.verdict import verdict
 
@@ -90,6 +98,12 @@ AfterTrial = Annotated[int, Query(ge=-1, le=MAX_INT32, description="only later t
 After = Annotated[int, Query(ge=0, le=MAX_INT32, description="only what comes after this one")]
 InContext = Annotated[
     str | None, Query(max_length=10_000, description="as JSON: a value for each context")
+]
+Arms = Annotated[int, Query(ge=1, le=100, description="rows of the table, at most")]
+Seconds = Annotated[float, Query(gt=0, le=LONGEST_AGE, description="how long a table is valid")]
+Delay = Annotated[float, Query(ge=0, le=LONGEST_AGE, description="seconds until results are in")]
+EndEarly = Annotated[
+    float, Query(ge=0, le=1, description="probability of ending a row that is as good as the best")
 ]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="at most so many")]
 
@@ -345,6 +359,29 @@ class Observation(Result):
     ] = 1
 
 
+class ReportIn(_Request):
+    """What is added to the totals of a trial: sums, or a mean with its standard error."""
+
+    trial: Annotated[StrictInt, Field(ge=0, le=MAX_INT32)]
+    count: float = 1.0
+    sum: float | None = None
+    sum_squares: float | None = None
+    value: float | None = None
+    sem: float | None = None
+
+    def increment(self) -> Increment:
+        """The increment, after a check."""
+        numbers = self.model_dump(exclude={"trial"})
+        return increment_of(self.trial, **numbers)
+
+
+class Reports(_Request):
+    """One flush of a client: increments for any number of trials, stored together."""
+
+    reports: Annotated[list[ReportIn], Field(min_length=1, max_length=MAX_PAGE)]
+    time: datetime | None = None
+
+
 class Adoption(_Request):
     params: Params
     context: Context = None
@@ -451,6 +488,36 @@ class RowOut(BaseModel):
             asked_at=None if row.number is None else view.asked_at[row.number],
             decision=None if row.decision is None else decision_json(row.decision),
         )
+
+
+class ArmOut(BaseModel):
+    """A row of an allocation."""
+
+    row: int = Field(description="of the setting; it stays the same as long as the setting does")
+    trial: int = Field(description="for which results are reported")
+    role: str = Field(description="exploit, explore or baseline")
+    params: dict[str, Any]
+    share: float
+    slots: list[tuple[int, int]] = Field(description="ranges of slots, without their ends")
+    why: str
+
+
+class AllocationOut(BaseModel):
+    """A table that splits the traffic among settings."""
+
+    study: str
+    version: int
+    salt: str = Field(description="of the hash by which a unit gets its slot")
+    slots: int = Field(description="the number of slots")
+    made_at: datetime
+    ttl: float
+    valid_for: float = Field(description="for how many seconds from now it may be used")
+    rows: list[ArmOut]
+    baseline: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, name: str, table: Allocation) -> Self:
+        return cls(**allocation_json(name, table))
 
 
 class BestOut(BaseModel):

@@ -24,6 +24,15 @@ from regretless.space.scales import Levels, Line, LogRanks
 
 # Lists and dicts are the values of structured parameters.
 Scalar: TypeAlias = str | int | float | bool | list[Any] | dict[str, Any] | None
+"""The value of a parameter in the user's units: anything that JSON can store.
+
+Example:
+    >>> import regretless as rl
+    >>> space = rl.Space({"bid": rl.Float(0, 9), "network": rl.Categorical(["search", "video"])})
+    >>> point: dict[str, rl.Scalar] = {"bid": 2.5, "network": "search"}
+    >>> space.validate(point)
+    {'bid': 2.5, 'network': 'search'}
+"""
 
 
 class Parameter(ABC):

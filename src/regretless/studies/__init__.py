@@ -5,6 +5,7 @@ The journal (`studies.journal`) needs SQLAlchemy, and is imported when a study i
 
 from regretless.studies.actor import acting_as
 from regretless.studies.as_json import (
+    allocation_json,
     counts,
     csv_cell,
     decision_json,
@@ -13,6 +14,7 @@ from regretless.studies.as_json import (
     trial_json,
     write_csv,
 )
+from regretless.studies.asking import Wish
 from regretless.studies.study import (
     Snapshot,
     Study,
@@ -25,7 +27,9 @@ from regretless.studies.study import (
 __all__ = [
     "Snapshot",
     "Study",
+    "Wish",
     "acting_as",
+    "allocation_json",
     "counts",
     "csv_cell",
     "decision_json",

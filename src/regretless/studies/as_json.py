@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, TextIO
 
-from regretless.engine import Optimizer
+from regretless.engine import SLOTS, Optimizer
 from regretless.ledger import Ledger
-from regretless.results import Decision, Row, Trial
+from regretless.results import Allocation, Decision, Row, Trial
 from regretless.space import Space
 from regretless.studies.study import Snapshot
 from regretless.verdict import verdict
@@ -110,3 +110,29 @@ def trial_json(trial: Trial) -> dict[str, Any]:
 def decision_json(decision: Decision) -> dict[str, Any]:
     """A decision: its sentence, and the numbers behind it."""
     return {"sentence": str(decision)} | decision.to_json()
+
+
+def allocation_json(name: str, table: Allocation) -> dict[str, Any]:
+    """A table of a study: what a client needs to hash units into it."""
+    return {
+        "study": name,
+        "version": table.version,
+        "salt": name,
+        "slots": SLOTS,
+        "made_at": table.made_at.isoformat(),
+        "ttl": table.ttl,
+        "valid_for": table.ttl if table.valid_for is None else table.valid_for,
+        "rows": [
+            {
+                "row": arm.row,
+                "trial": arm.trial.number,
+                "role": arm.role,
+                "params": arm.trial.params,
+                "share": arm.share,
+                "slots": [list(each) for each in arm.slots],
+                "why": str(arm.trial.decision),
+            }
+            for arm in table.rows
+        ],
+        "baseline": table.baseline,
+    }

@@ -77,6 +77,7 @@ _DELETE = sa.delete(EVENTS).where(_STUDY)
 
 T = TypeVar("T")
 Check = Callable[[list["StoredEvent"]], None]
+Entry = tuple[str, int, dict[str, Any], str | None]  # kind, version, body and key of an event
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +215,7 @@ class Journal:
                     f"but {last + 1} is"
                 )
 
-        return self._append(study, (kind, version, body), key, guard)
+        return self._append(study, [(kind, version, body, key)], guard)[0]
 
     def append_if(
         self,
@@ -235,10 +236,39 @@ class Journal:
         other arguments and errors see `append`.
         """
 
-        def guard(conn: sa.Connection, last: int) -> None:
-            check(self._tail(conn, study, after))
+        return self.append_all(study, [(kind, version, body, key)], check, after=after)[0]
 
-        return self._append(study, (kind, version, body), key, guard)
+    def append_all(
+        self,
+        study: str,
+        entries: Sequence[Entry],
+        check: Check | None = None,
+        *,
+        after: int | StoredEvent = 0,
+    ) -> list[StoredEvent]:
+        """Append several events in one transaction: all of them or none, with one sync of the disk.
+
+        Args:
+            study: the name of the study.
+            entries: kind, version, body and key of each event; the key may be None.
+            check: see `append_if`; None for no check.  If all keys are in the study already, it is
+                not called.
+            after: the event after which `check` gets what others wrote.
+
+        Returns:
+            The events, in the order of `entries`.  If the study has an event with the key of an
+            entry, that event is returned in its place, and nothing is appended for the entry.
+
+        Raises:
+            DataError: a body cannot be stored as JSON.
+            StorageError: the journal is read-only or cannot be written.
+        """
+
+        def guard(conn: sa.Connection, last: int) -> None:
+            if check is not None:
+                check(self._tail(conn, study, after))
+
+        return self._append(study, entries, guard)
 
     def read(
         self, study: str, after: int | StoredEvent = 0, limit: int | None = None
@@ -382,32 +412,36 @@ class Journal:
             )
 
     def _append(
-        self,
-        study: str,
-        written: tuple[str, int, dict[str, Any]],
-        key: str | None,
-        guard: Callable[[sa.Connection, int], None],
-    ) -> StoredEvent:
+        self, study: str, entries: Sequence[Entry], guard: Callable[[sa.Connection, int], None]
+    ) -> list[StoredEvent]:
         self._check_writable()
-        kind, version, body = written
         check_name("study", study)
-        check_name("kind", kind)
-        name = uuid.uuid4().hex if key is None else key
-        check_name("key", name)
         actor = acting.get()
-        text, same = _dump(kind, body, actor)
+        drafts = [_draft(*entry, actor) for entry in entries]
 
-        def work(conn: sa.Connection) -> StoredEvent:
+        def work(conn: sa.Connection) -> list[StoredEvent]:
             self._backend.lock(conn, study)
-            if known := conn.execute(_KEY, {"study": study, "key": name}).first():
-                return self._event(known)
-            last = self._last(conn, study)
-            guard(conn, last)
-            moment = datetime.now(UTC)
-            when = moment.isoformat(timespec="microseconds")
-            row = (study, last + 1, when, kind, version, text, name)
-            conn.execute(_INSERT, dict(zip(EVENTS.c.keys(), row, strict=True)))
-            return StoredEvent(study, last + 1, moment, kind, version, same, name, row, actor)
+            stored: dict[str, StoredEvent] = {}  # by key
+            for *_, key in drafts:
+                if known := conn.execute(_KEY, {"study": study, "key": key}).first():
+                    stored[key] = self._event(known)
+            new: dict[str, _Draft] = {}  # by key; of two with the same key, the first
+            for draft in drafts:
+                if draft[-1] not in stored:
+                    new.setdefault(draft[-1], draft)
+            if new:
+                last = self._last(conn, study)
+                guard(conn, last)
+                moment = datetime.now(UTC)
+                when = moment.isoformat(timespec="microseconds")
+                rows = []
+                for seq, (kind, version, text, same, key) in enumerate(new.values(), last + 1):
+                    row = (study, seq, when, kind, version, text, key)
+                    rows.append(dict(zip(EVENTS.c.keys(), row, strict=True)))
+                    event = StoredEvent(study, seq, moment, kind, version, same, key, row, actor)
+                    stored[key] = event
+                conn.execute(_INSERT, rows)
+            return [stored[draft[-1]] for draft in drafts]
 
         return self._run(work)
 
@@ -466,6 +500,18 @@ class Journal:
 
 
 # -- values -----------------------------------------------------------------------------------
+
+_Draft = tuple[str, int, str, dict[str, Any], str]
+
+
+def _draft(
+    kind: str, version: int, body: dict[str, Any], key: str | None, actor: str | None
+) -> _Draft:
+    """An entry that can be stored: kind, version, body as text, body as it will be read, key."""
+    check_name("kind", kind)
+    name = uuid.uuid4().hex if key is None else key
+    check_name("key", name)
+    return (kind, version, *_dump(kind, body, actor), name)
 
 
 def _time(text: str) -> datetime:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from regretless._internal.shown import shown
 from regretless.engine import (
     Abandoned,
+    Allocated,
     Approved,
     Archived,
     Asked,
@@ -27,6 +28,7 @@ from regretless.engine import (
     Reconsidered,
     Rejected,
     Renamed,
+    Reported,
     Retracted,
     Told,
     read,
@@ -72,7 +74,7 @@ class Snapshot:
 def event_of(stored: StoredEvent) -> Event:
     """The event of a stored row.  A result without a time gets the time of the row."""
     event = read(stored.kind, stored.version, stored.body)
-    if isinstance(event, Told | Observed) and event.time is None:
+    if isinstance(event, Told | Observed | Reported) and event.time is None:
         return replace(event, time=stored.time)
     return event
 
@@ -118,7 +120,7 @@ class State:
             there = ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")
             raise UnknownStudyError(
                 f"{journal.label}: there is no study {shown(name)} (studies: {there or 'none'});"
-                " to create it, give its space and budget"
+                " to create it, give its space, and its budget or horizon"
             )
         state = _begun(journal, events[0], policy, space)
         for stored in events[1:]:
@@ -164,8 +166,10 @@ class State:
             raise self.journal.corrupt(stored.study, stored.seq, str(error)) from error
         if isinstance(event, Asked):
             self.by_key[stored.key] = len(self.asked_at)
-            self.asked_at.append(stored.time)
-            self.since.append(stored.time)
+        if isinstance(event, Asked | Allocated):
+            new = len(event.asked) if isinstance(event, Allocated) else 1
+            self.asked_at += [stored.time] * new
+            self.since += [stored.time] * new
         elif isinstance(
             event, Abandoned | Extended | Baseline | Approved | Rejected | Reconsidered | Changed
         ):

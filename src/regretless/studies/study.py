@@ -10,7 +10,6 @@ before the proposal, so every process computes the same state.
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +30,9 @@ from regretless._internal.validate import (
 )
 from regretless.defaults import Noise
 from regretless.engine import (
+    SPOILERS,
     Abandoned,
+    Allocated,
     Approved,
     Archived,
     Asked,
@@ -39,6 +40,7 @@ from regretless.engine import (
     Changed,
     Created,
     Direction,
+    Ended,
     Event,
     Extended,
     Jumped,
@@ -50,6 +52,7 @@ from regretless.engine import (
     Records,
     Rejected,
     Renamed,
+    Reported,
     Retracted,
     Told,
     Unarchived,
@@ -60,15 +63,16 @@ from regretless.engine import (
     warn_of,
     write,
 )
-from regretless.errors import ArchivedError, BudgetError, ConfigError, TrialError
+from regretless.errors import BudgetError, ConfigError, TrialError
 from regretless.model import Drift, Model
 from regretless.policies import Policy
 from regretless.results import Decision, Trial, number_of
 from regretless.safety import Guardrail, Measured, Mode, Step
 from regretless.space import Parameter, Scalar, Space
 from regretless.studies import forks
+from regretless.studies.asking import Asking, archived
 from regretless.studies.naming import archiving_key
-from regretless.studies.reading import Reading
+from regretless.studies.serving import Overtaken
 from regretless.studies.settings import alike, differences, through_json
 from regretless.studies.state import Snapshot, State, content_of
 
@@ -82,26 +86,14 @@ MOST_DIFFERENCES = 20  # in a message
 # An event is made again if one of these kinds was written between the read and the append.
 _VERDICTS = (Approved, Rejected, Reconsidered)
 _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
-    # A proposal must not be near a point that was rejected meanwhile, and its fit must not have
-    # seen a result that was retracted.
-    # Without an abandoned trial, another setting runs, from which steps are limited.
-    Asked: (
-        Asked,
-        Abandoned,
-        Extended,
-        Jumped,
-        Baseline,
-        Rejected,
-        Retracted,
-        Unobserved,
-        Changed,
-        Archived,
-    ),
+    Asked: (Asked, *SPOILERS, Archived),
     Jumped: (Retracted, Unobserved),  # the first result after it
-    Extended: (Asked, Extended),
-    Baseline: (Asked, Baseline, Changed),
+    Extended: (Asked, Allocated, Extended),
+    Baseline: (Asked, Allocated, Baseline, Changed),
     Abandoned: (Told, Abandoned, Retracted),
-    Told: (),
+    Told: (Reported,),
+    Reported: (Told, Retracted),
+    Ended: (Reported, Allocated, Ended, Retracted),
     Observed: (Changed,),
     Changed: (Changed, Baseline),  # the baseline is a point of the new space
     Approved: (*_VERDICTS, Archived),
@@ -114,11 +106,11 @@ _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
 }
 
 
-class _Overtaken(Exception):
-    """Another process wrote a conflicting event first.  Create the event again."""
+# All that concerns an ask, and what others reported makes no difference.
+_RIVALS[Allocated] = (*_RIVALS[Asked], Ended)
 
 
-class Study(Reading):
+class Study(Asking):
     """An optimiser in a database, for any number of threads, processes and machines.
 
     `Study.open` creates or opens one.  It has the verbs of `Optimizer`.  Each verb and property
@@ -131,16 +123,20 @@ class Study(Reading):
     content cannot be read.  Other errors are those of `AskTell`.
 
     Example:
-        with rl.Study.open("tuning.sqlite", "prices", space=space, budget=200) as study:
-            trial = study.ask()
-            study.tell(trial, measure(trial.params))
+        >>> import regretless as rl
+        >>> space = rl.Space({"price": rl.Float(1.0, 20.0)})
+        >>> with rl.Study.open("tuning.sqlite", "prices", space=space, budget=200) as study:
+        ...     trial = study.ask()
+        ...     study.tell(trial, 3.5)  # what you measured with trial.params
+        >>> with rl.Study.open("tuning.sqlite", "prices") as study:  # later, anywhere
+        ...     print(study.asked, study.history()[0].value)
+        1 3.5
     """
 
     def __init__(self, journal: Journal, name: str, state: State) -> None:
         """Use `Study.open`."""
         super().__init__(journal, name, state)
         self._owns_journal = True
-        self._asking = threading.Lock()  # one proposal at a time
         self._observed: Counter[str] = Counter()  # without a key, by this object; by content
         forks.follow(self)
 
@@ -184,14 +180,13 @@ class Study(Reading):
         an end.  If the study exists, the settings you give must equal its stored ones.  The budget
         and the horizon may also be those of the last `extend`.
 
+        All settings that are not listed here are those of `Optimizer`.  None means its default or,
+        if the study exists, the stored setting.
+
         Args:
             url: a path (SQLite), the URL of a database (`postgresql://user@host/name`), or an open
                 Journal, for several studies over the same connections.
             name: the name of the study.
-            space, budget, horizon, drift, seed, policy, direction, design, n0, model, noise,
-                defaults, baseline, loss_budget, confidence, guardrails, max_step, change_cost,
-                sparse_changes, free_start, mode, optimum, bound, contexts, metric, unit: the
-                settings of `Optimizer`; None for its default, or for the stored setting.
             read_only: whether to refuse every change.
 
         Returns:
@@ -199,7 +194,8 @@ class Study(Reading):
 
         Raises:
             ConfigError: a setting is not valid, or differs from the stored one.
-            UnknownStudyError: there is no such study, and `space` or the `budget` is missing.
+            UnknownStudyError: there is no such study, and `space`, or both `budget` and `horizon`,
+                are missing.
             StorageError: the database cannot be reached, or there is no journal.
             MissingExtraError: SQLAlchemy is not installed.
         """
@@ -635,27 +631,6 @@ class Study(Reading):
         if isinstance(jump, Jumped):
             warn_of(jump)
 
-    def _ask(
-        self, key: str | None, within_budget: bool, context: Mapping[str, Scalar] | None = None
-    ) -> Trial:
-        self._note_jump()
-        with self._asking, self._journal.turn(self.name):
-            while True:
-                with self._lock:
-                    state = self._refreshed().copy()
-                if key in state.by_key:
-                    return state.optimizer.trials[state.by_key[key]]
-                self._check_not_archived(state)
-                if within_budget and not state.optimizer.remaining:
-                    raise BudgetError(f"the budget of {state.optimizer.budget} is spent")
-                proposal = state.optimizer.propose(context)
-                with suppress(_Overtaken), self._lock:
-                    stored = self._append(state.last, proposal, key)
-                    self._state.optimizer._take_proposal_of(state.optimizer)
-                    event = self._take_in(stored)
-                    assert isinstance(event, Asked)
-                    return self._state.optimizer._records.handed_out(event.number)
-
     def _record(
         self,
         make: Callable[[Records], Event | None],
@@ -693,7 +668,7 @@ class Study(Reading):
                 if stored is not None and key is not None:
                     before = f"{stored.kind} {shown(stored.body)}"
                     raise TrialError(f"the key {shown(key)} was used before: {before}")
-                with suppress(_Overtaken):
+                with suppress(Overtaken):
                     stored = self._append(state.last, event, key or _key_of(event, state))
                     there = self._take_in(stored)
                     if _same(there, event):
@@ -701,7 +676,7 @@ class Study(Reading):
 
     def _check_not_archived(self, state: State) -> None:
         if state.archived:
-            raise ArchivedError(f"study {shown(self.name)} is archived: unarchive it first")
+            raise archived(self.name)
 
     def _observe(
         self,
@@ -725,18 +700,22 @@ class Study(Reading):
             return new
 
     def _append(self, after: StoredEvent, event: Event, key: str | None) -> StoredEvent:
-        """Append the event; raise _Overtaken if a conflicting one was written after `after`."""
+        """Append the event; raise Overtaken if a conflicting one was written after `after`."""
+        kind, version, body = write(event)
+        return self._journal.append_if(
+            self.name, kind, body, self._check(event), after=after, version=version, key=key
+        )
+
+    def _check(self, event: Event) -> Callable[[list[StoredEvent]], None]:
+        """The function that raises Overtaken if one of these events conflicts with `event`."""
         rivals, state = _RIVALS[type(event)], self._state
 
         def check(new: list[StoredEvent]) -> None:
             for other in new:
-                if isinstance(state.read(other), rivals):
-                    raise _Overtaken
+                if isinstance(there := state.read(other), rivals) and _concerns(there, event):
+                    raise Overtaken
 
-        kind, version, body = write(event)
-        return self._journal.append_if(
-            self.name, kind, body, check, after=after, version=version, key=key
-        )
+        return check
 
     def _take_in(self, stored: StoredEvent) -> Event:
         """Fold an appended event and the events before it.  The caller holds the lock."""
@@ -821,15 +800,32 @@ def _key_of(event: Event, state: State) -> str | None:
         return f"unobserved {event.index}"
     if isinstance(event, Created | Asked | Observed | Extended | Baseline | Changed | OfStudy):
         return None
+    if isinstance(event, Reported | Allocated):
+        return None
     verb = "verdict" if isinstance(event, Approved | Rejected) else type(event).__name__.lower()
     corrections = len(state.optimizer._records.trials[event.number].corrections)
     return f"{verb} {event.number}" + (f" after {corrections} retracted" if corrections else "")
+
+
+def _concerns(there: Event, made: Event) -> bool:
+    """Whether a result that was told or reported is one of the trials of an event."""
+    one, other = _numbers(there), _numbers(made)
+    return one is None or other is None or bool(one & other)
+
+
+def _numbers(event: Event) -> set[int] | None:
+    """The trials whose results an event has; None if it has none."""
+    if isinstance(event, Reported):
+        return {each.number for each in event.increments}
+    return {event.number} if isinstance(event, Told | Retracted) else None
 
 
 def _same(there: Event, made: Event) -> bool:
     """Whether the stored event equals the new one, apart from its time and number."""
     if isinstance(there, Told) and isinstance(made, Told):
         return there.outcomes == made.outcomes and alike(there.context, made.context)
+    if isinstance(there, Reported) and isinstance(made, Reported):
+        return there.increments == made.increments
     if isinstance(there, Retracted) and isinstance(made, Retracted):
         return there.number == made.number
     if isinstance(there, Unobserved) and isinstance(made, Unobserved):

@@ -5,7 +5,7 @@ import { inWords } from "./verdict.js";
 
 export function traffic() {
   const note = h("p", { class: "note" });
-  const heads = ["Setting", "Role", "Share", "Why"];
+  const heads = ["Setting", "Role", "Share", "Units so far", "Mean result", "Why"];
   const head = h(
     "tr",
     { role: "row" },
@@ -28,6 +28,8 @@ export function traffic() {
       h("th", { scope: "row", role: "rowheader", "data-label": "Setting" }, inWords(each.params)),
       cell("Role", each.role),
       cell("Share", percent(each.share)),
+      cell("Units so far", number(each.count)),
+      cell("Mean result", each.mean === null ? "–" : number(each.mean)),
       cell("Why", each.why ?? ""),
     );
   const update = ({ allocation }) => {

@@ -12,14 +12,17 @@ same run. `--only` chooses parts: asks, reports, memory, studies.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections import Counter
@@ -32,6 +35,7 @@ from typing import Any
 import numpy as np
 
 import regretless as rl
+from regretless.experiments.runner import stamp
 
 SPACE = rl.Space(
     {"x": rl.Float(0.0, 1.0), "y": rl.Float(0.0, 1.0), "kind": rl.Categorical(["a", "b"])}

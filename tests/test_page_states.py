@@ -472,18 +472,27 @@ def test_a_large_study_is_there_at_once(driver: Any, tmp_path: Path) -> None:
 
 
 def test_the_cards_of_500_trials_are_drawn_quickly(page: Page) -> None:
+    """In the time of the browser's main thread, which is the same on a busy machine."""
     page.open("hundreds", "#best-mean")
     page.details()
-    spent = page.driver.execute_async_script(
+    page.driver.execute_async_script(
         """
         const { studyView } = await import("/static/study.js");
-        const data = await (await fetch("/api/studies/hundreds/panels")).json();
-        const view = studyView("hundreds", () => {}, () => {});
-        document.querySelector("main").append(view.element);
+        window.data = await (await fetch("/api/studies/hundreds/panels")).json();
+        window.view = studyView("hundreds", () => {}, () => {});
+        document.querySelector("main").replaceChildren(view.element);
         view.update(data);
-        const begun = performance.now();
-        view.update({ ...data, seq: data.seq + 1 });
-        arguments[0](performance.now() - begun);
+        arguments[0]();
         """
     )
-    assert spent < 100 * GENEROUS
+    page.driver.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+    before = spent(page)
+    page.driver.execute_script("view.update({ ...data, seq: 0 }); document.body.offsetHeight")
+    took = spent(page) - before
+    page.driver.execute_cdp_cmd("Performance.disable", {})
+    assert 0.001 < took < 0.1 * 3  # 0.05 as a rule, with the details open
+
+
+def spent(page: Page) -> float:
+    metrics = page.driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+    return next(each["value"] for each in metrics if each["name"] == "TaskDuration")

@@ -6,7 +6,8 @@ with other numbers adds a version here; it never changes an old one.  tests/test
 the next suggestion of stored optimisers for each version.
 
 The comment on a constant says what it does and why it has this value.  "Measured" means that
-experiments chose the value: docs/results/default-appendix.md has them, in the section that is quoted.
+experiments chose the value: docs/results/default-appendix.md has them, in the section that it
+quotes.
 """
 
 from __future__ import annotations

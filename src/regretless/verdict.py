@@ -173,7 +173,7 @@ def _moves(records: Sequence[Record]) -> list[str]:
 def _compared(optimizer: Optimizer, best: Best, reference: Today) -> dict[str, float | None]:
     """The value of the reference, and what the best point is better by, by their joint posterior.
 
-    The percentage is the ratio of two Gaussians, to first order.
+    There is no percentage of a value that may be close to zero.
     """
     x = optimizer.space.encode(best.params)
     mean, covariance = _pair(optimizer, x, reference.x)
@@ -185,12 +185,24 @@ def _compared(optimizer: Optimizer, best: Best, reference: Today) -> dict[str, f
     out: dict[str, float | None] = {"value": value, "gain": gain}
     out |= {"gain_low": gain - half, "gain_high": gain + half}
     if abs(value) > 3.0 * math.sqrt(max(0.0, float(covariance[1, 1]))):
-        ratio = float(mean[0]) / value
-        relative = WITHIN_95 * 100.0 * _sd(np.array([1.0, -ratio]), covariance) / abs(value)
-        percent = 100.0 * gain / abs(value)
-        out["percent"] = percent
-        out |= {"percent_low": percent - relative, "percent_high": percent + relative}
+        out["percent"] = 100.0 * gain / abs(value)
+        to_percent = 100.0 * sign * math.copysign(1.0, value)
+        ends = sorted(to_percent * (ratio - 1.0) for ratio in _ratios(mean, covariance))
+        out |= {"percent_low": ends[0], "percent_high": ends[1]}
     return out
+
+
+def _ratios(mean: Array, covariance: Array) -> tuple[float, float]:
+    """The ends of the 95 % interval of the ratio of two Gaussians, by Fieller's theorem.
+
+    They are the ratios r at which a - r b is 1.96 sds away from zero.  b is clearly not zero.
+    """
+    (a, b), z2 = mean.tolist(), WITHIN_95**2
+    square = b**2 - z2 * float(covariance[1, 1])
+    linear = a * b - z2 * float(covariance[0, 1])
+    constant = a**2 - z2 * float(covariance[0, 0])
+    root = math.sqrt(max(0.0, linear**2 - square * constant))
+    return (linear - root) / square, (linear + root) / square
 
 
 def _pair(optimizer: Optimizer, x: Array, other: Array) -> tuple[Array, Array]:

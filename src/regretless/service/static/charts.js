@@ -61,7 +61,8 @@ export class Chart {
     const top = MARGIN.top + (y.label ? LINE : 0);
     const bottom = HEIGHT - MARGIN.bottom - (x.under ? LINE : 0);
     const vertical = scale(y, domain(layers, "y", y), [bottom, top]);
-    const left = MARGIN.left + largest([0, ...vertical.ticks.map((t) => wide(vertical.format(t)))]) + 8;
+    const left =
+      MARGIN.left + largest([0, ...vertical.ticks.map((t) => wide(vertical.format(t)))]) + 8;
     const horizontal = scale(x, domain(layers, "x", x), [left, width - MARGIN.right]);
     this.across = horizontal;
     const clip = `clip-${(this.id ??= Chart.count = (Chart.count ?? 0) + 1)}`;
@@ -269,7 +270,8 @@ function evenly(a, b, room, least) {
 function powers(a, b, room) {
   const first = Math.floor(a);
   const decades = Array.from({ length: Math.ceil(b) - first + 1 }, (_, i) => first + i);
-  const inside = (values) => values.filter((value) => Math.log10(value) >= a && Math.log10(value) <= b);
+  const inside = (values) =>
+    values.filter((value) => Math.log10(value) >= a && Math.log10(value) <= b);
   const times = (factors) =>
     inside(decades.flatMap((power) => factors.map((factor) => factor * 10 ** power)));
   const every = Math.max(1, Math.ceil((b - a) / room));
@@ -286,7 +288,19 @@ export const ticksOf = (low, high, room) => {
   return ticks.map(format);
 };
 
-const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+const RAISED = {
+  "-": "⁻",
+  0: "⁰",
+  1: "¹",
+  2: "²",
+  3: "³",
+  4: "⁴",
+  5: "⁵",
+  6: "⁶",
+  7: "⁷",
+  8: "⁸",
+  9: "⁹",
+};
 
 // 0.001 and 10,000 as they are; what has more digits as 2×10⁷.
 function power(value) {

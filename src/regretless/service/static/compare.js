@@ -16,9 +16,18 @@ export function compareView(names) {
     "div",
     {},
     h("h1", { tabindex: -1 }, "Compare two studies"),
-    h("div", { class: "card inline" }, selects.map((each) => each.element)),
+    h(
+      "div",
+      { class: "card inline" },
+      selects.map((each) => each.element),
+    ),
     said,
-    h("div", { class: "grid" }, table, sides.map((each) => each.element ?? each)),
+    h(
+      "div",
+      { class: "grid" },
+      table,
+      sides.map((each) => each.element ?? each),
+    ),
   );
   let timer = null;
   const look = async () => {
@@ -44,13 +53,20 @@ function go(chosen, i, next) {
 function chooser(i, name, choose) {
   const id = `compare-${i}`;
   const select = h("select", { id, onchange: () => choose(select.value) });
-  const element = h("span", { class: "inline" }, h("label", { for: id }, i ? "and" : "Compare"), select);
+  const element = h(
+    "span",
+    { class: "inline" },
+    h("label", { for: id }, i ? "and" : "Compare"),
+    select,
+  );
   const update = (studies) => {
     const names = ["", ...studies.map((study) => study.name)];
     if (name && !names.includes(name)) names.push(name);
     if (select.children.length === names.length) return;
     select.replaceChildren(
-      ...names.map((each) => h("option", { value: each, selected: each === name }, each || "choose…")),
+      ...names.map((each) =>
+        h("option", { value: each, selected: each === name }, each || "choose…"),
+      ),
     );
   };
   return { element, update };
@@ -93,10 +109,22 @@ const ROWS = [
   ["Aim", (d) => `${d.direction} ${d.metric ?? "the result"}${d.unit ? ` (${d.unit})` : ""}`],
   ["State", (d) => d.verdict.title],
   ["Gain", (d) => d.verdict.sentence.replace(/^[^:]*: /, "").split(/, (?=\d+ trial|no end)/)[0]],
-  ["Best setting brings", (d) => (d.best ? `${withUnit(mean(d.best), d.unit)} (95 %: ${interval(d.best.low, d.best.high)})` : "–")],
+  [
+    "Best setting brings",
+    (d) =>
+      d.best
+        ? `${withUnit(mean(d.best), d.unit)} (95 %: ${interval(d.best.low, d.best.high)})`
+        : "–",
+  ],
   ["Results told", (d) => plural(d.counts.told, "result")],
   ["Trials left", (d) => (d.counts.budget === null ? "no end" : String(d.counts.remaining))],
-  ["Expected to end near", (d) => (d.verdict.expected_end === null || !d.best ? "–" : withUnit(rounded(d.verdict.expected_end, (d.best.high - d.best.low) / 4), d.unit))],
+  [
+    "Expected to end near",
+    (d) =>
+      d.verdict.expected_end === null || !d.best
+        ? "–"
+        : withUnit(rounded(d.verdict.expected_end, (d.best.high - d.best.low) / 4), d.unit),
+  ],
 ];
 const mean = (best) => rounded(best.mean, (best.high - best.low) / 4);
 
@@ -104,9 +132,20 @@ function draw(holder, names, found) {
   holder.hidden = false;
   const head = [h("td"), names.map((text) => h("th", { scope: "col" }, text))];
   const rows = ROWS.map(([title, of]) =>
-    h("tr", {}, h("th", { scope: "row" }, title), found.map((data) => h("td", {}, of(data)))),
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row" }, title),
+      found.map((data) => h("td", {}, of(data))),
+    ),
   );
   holder.replaceChildren(
-    h("table", { id: "compared" }, h("caption", {}, "Both at a glance"), h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)),
+    h(
+      "table",
+      { id: "compared" },
+      h("caption", {}, "Both at a glance"),
+      h("thead", {}, h("tr", {}, head)),
+      h("tbody", {}, rows),
+    ),
   );
 }

@@ -1,6 +1,17 @@
 // What a person can do with a study: ask, extend, set the baseline, share, export, rename, archive.
 
-import { api, card, copyButton, download, h, inAddress, plural, question, reads, verbs } from "./tools.js";
+import {
+  api,
+  card,
+  copyButton,
+  download,
+  h,
+  inAddress,
+  plural,
+  question,
+  reads,
+  verbs,
+} from "./tools.js";
 
 const DAYS = 30; // how long a link to share is good for
 
@@ -33,7 +44,11 @@ export function manage(name, refresh) {
   const archive = button("", () => askArchive(name, shown.archived, refresh));
   const share = button("Share a link…", () => shareLink(name));
   const csv = button("Download CSV", () => doing.run(() => exportCsv(name)));
-  const compare = h("a", { class: "button quiet", href: `#/compare/${inAddress(name)}` }, "Compare…");
+  const compare = h(
+    "a",
+    { class: "button quiet", href: `#/compare/${inAddress(name)}` },
+    "Compare…",
+  );
   const changes = h("div", { class: "change" }, h("div", { class: "actions" }, ask, extend), why);
   const others = h("div", { class: "actions" }, baseline, share, csv, compare, rename, archive);
   const element = card("What you can do", "half", changes, others, doing.problem);
@@ -124,7 +139,13 @@ function shareLink(name) {
         text: data.token
           ? `It ends ${new Date(data.until).toLocaleDateString("en-GB")}.`
           : "This service has no tokens: whoever reaches it can do everything.",
-        content: h("p", {}, h("code", { id: "link" }, link), " ", copyButton("Copy", () => link)),
+        content: h(
+          "p",
+          {},
+          h("code", { id: "link" }, link),
+          " ",
+          copyButton("Copy", () => link),
+        ),
         yes: "Done",
         run: () => {},
       });

@@ -55,7 +55,8 @@ export function results() {
     element.hidden = !(running?.number.length > 0);
     if (element.hidden) return;
     const { number: x, value: y } = running;
-    const today = { baseline: "today", "observed setting": "observed before" }[v.over] ?? "first point";
+    const today =
+      { baseline: "today", "observed setting": "observed before" }[v.over] ?? "first point";
     const layers = [
       { kind: "rule", at: v.value, class: "faint", name: `${today}, expected` },
       { kind: "rule", at: best.mean, class: "best", name: "best setting, expected" },
@@ -68,7 +69,10 @@ export function results() {
     const label = `${sentence(named(data))} by trial`;
     const spec = { label, x: trialAxis(running), y: { label: named(data) }, layers, probe };
     const better = data.direction === "maximize" ? "Higher" : "Lower";
-    chart.draw(spec, `${better} is better. A single result is noisy; the lines are what the model expects.`);
+    chart.draw(
+      spec,
+      `${better} is better. A single result is noisy; the lines are what the model expects.`,
+    );
   };
   return { element, update };
 }
@@ -171,7 +175,7 @@ export function regret(name) {
     const { running, best } = data;
     element.hidden = !(running?.number.length > 1); // one trial makes no curve
     if (element.hidden) return;
-    const known = best.regret === null ? null : data.known?.value ?? null; // null if contradicted
+    const known = best.regret === null ? null : (data.known?.value ?? null); // null if contradicted
     const given = optimum.value() ?? known;
     const sum =
       given === null ? running.regret : negated(against(running.served, signOf(data), given));

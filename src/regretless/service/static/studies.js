@@ -28,7 +28,14 @@ export function listView() {
   const count = h("label", { for: "show-archived" });
   const filter = h("p", { class: "filter", hidden: true }, archived, " ", count);
   const compare = h("p", { hidden: true }, h("a", { href: "#/compare" }, "Compare two studies"));
-  const list = h("section", { class: "card", "aria-label": "Studies" }, empty, table, filter, compare);
+  const list = h(
+    "section",
+    { class: "card", "aria-label": "Studies" },
+    empty,
+    table,
+    filter,
+    compare,
+  );
   const element = h("div", {}, h("h1", { tabindex: -1 }, "Studies"), list, create);
   const rows = new Map();
   let all = [];
@@ -138,7 +145,12 @@ function createForm() {
     value: 100,
   });
   const metric = h("input", { id: "new-metric", autocomplete: "off", placeholder: "p99 latency" });
-  const unit = h("input", { id: "new-unit", autocomplete: "off", class: "short", placeholder: "ms" });
+  const unit = h("input", {
+    id: "new-unit",
+    autocomplete: "off",
+    class: "short",
+    placeholder: "ms",
+  });
   const horizon = h("input", { id: "new-horizon", type: "number", min: 1, step: 1 });
   const direction = h(
     "select",

@@ -89,7 +89,12 @@ export function copyButton(label, text, name = null) {
       said.textContent = "";
     }, 1500);
   };
-  const button = h("button", { type: "button", class: "quiet small", "aria-label": name, onclick: copy }, label, said);
+  const button = h(
+    "button",
+    { type: "button", class: "quiet small", "aria-label": name, onclick: copy },
+    label,
+    said,
+  );
   return button;
 }
 
@@ -251,7 +256,9 @@ export function remember(key, value, storage = "sessionStorage") {
 }
 
 // Whether this tab can only look: it came by a link to share, or its token is read-only.
-export const reads = () => recall("token").startsWith("link.") || recall("reads") === recall("token") && recall("token") !== "";
+export const reads = () =>
+  recall("token").startsWith("link.") ||
+  (recall("reads") === recall("token") && recall("token") !== "");
 
 // -- the API --------------------------------------------------------------------------------------
 

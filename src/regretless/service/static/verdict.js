@@ -73,7 +73,11 @@ function gained({ verdict: v, unit, metric, direction }) {
   const goal = `${direction} ${withUnit(metric ?? "the result", unit && `(${unit})`)}`;
   if (v.gain === null) return [`The aim: ${goal}.`];
   if (v.gain_low === v.gain_high)
-    return [v.over === "baseline" ? "Today’s setting is the best so far" : `${sentence(THAN[v.over])} is the best so far`];
+    return [
+      v.over === "baseline"
+        ? "Today’s setting is the best so far"
+        : `${sentence(THAN[v.over])} is the best so far`,
+    ];
   const share = v.percent !== null;
   const [mean, low, high] = share
     ? [v.percent, v.percent_low, v.percent_high]
@@ -87,11 +91,7 @@ function gained({ verdict: v, unit, metric, direction }) {
       `Not clearly better than ${THAN[v.over]}`,
       h("small", {}, ` (${text} ${mean < 0 ? "worse" : "better"}; 95 %: ${glanced(...ends)})`),
     ];
-  return [
-    h("strong", {}, text),
-    ` ${than}`,
-    h("small", {}, ` (95 %: ${glanced(...ends)})`),
-  ];
+  return [h("strong", {}, text), ` ${than}`, h("small", {}, ` (95 %: ${glanced(...ends)})`)];
 }
 
 const sentence = (text) => text[0].toUpperCase() + text.slice(1);
@@ -99,7 +99,10 @@ const sentence = (text) => text[0].toUpperCase() + text.slice(1);
 // What the gain is measured from.
 function measuredFrom({ verdict: v, best, unit, has_contexts }) {
   if (v.value === null || v.gain_low === v.gain_high) return "";
-  const which = { baseline: "Today’s setting", "observed setting": "The setting observed before the study" };
+  const which = {
+    baseline: "Today’s setting",
+    "observed setting": "The setting observed before the study",
+  };
   const name = which[v.over] ?? "The first point";
   const average = has_contexts ? " Both are averages over the contexts seen." : "";
   const hint = v.over === "baseline" ? "" : " Set the baseline to compare with what runs today.";
@@ -121,7 +124,12 @@ function facts({ verdict: v, best, counts, unit, metric }) {
   const asked = counts.asked.toLocaleString("en");
   rows.push(
     counts.budget === null
-      ? ["Trials so far", "budget", asked, `no end; it looks ${plural(counts.remaining, "trial")} ahead`]
+      ? [
+          "Trials so far",
+          "budget",
+          asked,
+          `no end; it looks ${plural(counts.remaining, "trial")} ahead`,
+        ]
       : [
           "Trials left",
           "budget",
@@ -152,9 +160,12 @@ function nextStep({ verdict: v, counts, archived, mode, has_contexts }) {
     ? `Next: tell ${counts.pending === 1 ? "the result of the pending trial" : `the results of ${counts.pending} pending trials`}`
     : "";
   if (v.state === "spent")
-    return open ? `${open}. Nothing else is left.` : "Next: run the best setting, or extend the budget.";
+    return open
+      ? `${open}. Nothing else is left.`
+      : "Next: run the best setting, or extend the budget.";
   if (counts.asked === 0 && !has_contexts) return "Next: ask for the first trial.";
-  if (has_contexts) return open ? `${open}.` : "Next: a program asks for a trial, with its context.";
+  if (has_contexts)
+    return open ? `${open}.` : "Next: a program asks for a trial, with its context.";
   const ask = mode === "recommend" ? "ask for a proposal" : "ask for a trial";
   return open ? `${open}, or ${ask}.` : `Next: ${ask}.`;
 }
@@ -209,7 +220,8 @@ function ofKnown({ value, exact }, best, step) {
 }
 
 // In full digits: somebody is to run these very values.
-const full = (value) => (value !== null && typeof value === "object" ? JSON.stringify(value) : String(value));
+const full = (value) =>
+  value !== null && typeof value === "object" ? JSON.stringify(value) : String(value);
 
 const list = (params) =>
   h(
@@ -225,7 +237,8 @@ export const inWords = (params, shown = scalar) =>
     .map(([name, value]) => `${name}\u00a0=\u00a0${shown(value)}`)
     .join(", ");
 
-const quoted = (text) => (/^[\w.,:/@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+const quoted = (text) =>
+  /^[\w.,:/@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 
 const environment = (params) =>
   Object.entries(params)
@@ -249,12 +262,23 @@ export function begin(name) {
     h(
       "div",
       { class: "way" },
-      h("div", { class: "inline" }, h("h3", {}, title), copyButton("Copy", () => text, `Copy for ${title}`)),
+      h(
+        "div",
+        { class: "inline" },
+        h("h3", {}, title),
+        copyButton("Copy", () => text, `Copy for ${title}`),
+      ),
       h("pre", { tabindex: 0, "aria-label": `${title} program` }, text),
     ),
   );
-  const note = "Nothing was asked for yet. Ask for a trial, try it, and tell its result; again and again. With a token, send it as well.";
-  const element = card("How to begin", "wide", h("p", { class: "note" }, note), h("div", { class: "ways" }, parts));
+  const note =
+    "Nothing was asked for yet. Ask for a trial, try it, and tell its result; again and again. With a token, send it as well.";
+  const element = card(
+    "How to begin",
+    "wide",
+    h("p", { class: "note" }, note),
+    h("div", { class: "ways" }, parts),
+  );
   return { element, update: ({ counts }) => (element.hidden = counts.asked + counts.observed > 0) };
 }
 

@@ -34,7 +34,11 @@ export function proposals(name, refresh) {
 function underWay(title, size, doing, make, wanted) {
   const none = h("p", { class: "note" }, "None.");
   const items = h("ul", { class: "waiting" });
-  const more = h("button", { type: "button", class: "quiet small", onclick: () => ((all = !all), fold()) });
+  const more = h("button", {
+    type: "button",
+    class: "quiet small",
+    onclick: () => ((all = !all), fold()),
+  });
   const element = card(title, size, none, items, more, doing.problem);
   const shown = new Map();
   let all = false;
@@ -70,7 +74,14 @@ const exact = (value) =>
 function about(trial) {
   const since = h("time", { datetime: trial.asked_at });
   const lines = [
-    h("p", { class: "note" }, h("strong", {}, `Trial ${trial.number}`), ` ${when(trial.asked_at)}, `, since, " ago"),
+    h(
+      "p",
+      { class: "note" },
+      h("strong", {}, `Trial ${trial.number}`),
+      ` ${when(trial.asked_at)}, `,
+      since,
+      " ago",
+    ),
     h(
       "p",
       { class: "setting" },
@@ -78,7 +89,12 @@ function about(trial) {
       trial.context ? ` if ${inWords(trial.context, exact)}` : "",
     ),
     trial.note && h("p", { class: "note remark" }, trial.note),
-    h("details", { class: "why" }, h("summary", {}, "Why"), h("p", { class: "note" }, trial.sentence)),
+    h(
+      "details",
+      { class: "why" },
+      h("summary", {}, "Why"),
+      h("p", { class: "note" }, trial.sentence),
+    ),
   ];
   return { lines, tick: () => (since.textContent = age(trial.asked_at)) };
 }
@@ -95,7 +111,11 @@ function proposal(name, trial, doing, refresh) {
       run: async (why) => (await api.reject(name, trial.number, why), refresh()),
     });
   const button = (text, label, options) =>
-    h("button", { type: "button", "aria-label": `${label} trial ${trial.number}`, ...options }, text);
+    h(
+      "button",
+      { type: "button", "aria-label": `${label} trial ${trial.number}`, ...options },
+      text,
+    );
   const element = h(
     "li",
     {},

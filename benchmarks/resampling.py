@@ -34,6 +34,7 @@ PAGE = ROOT / "docs/results/resampling.md"
 FAMILIES = ("queue", "price", "control", "hills", "mixed")
 STEPS = (1000.0, 2000.0)
 LEAST_PARAMETERS = 3
+WANTED = 20  # instances that count
 FORK = RevisitRules().points  # up to so many visited points, the rules change nothing
 SEARCH, REVISIT = "search", "revisit"  # every step is searched for, as in version 2; or the rule
 RULES = {SEARCH: None, REVISIT: RevisitRules()}
@@ -220,10 +221,13 @@ def _verdict(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> list[str]:
         logs = [log(other / one) for one, other in both if one and other]
         spread = exp(np.std(logs, ddof=1) / sqrt(len(logs))) if len(logs) > 1 else float("nan")
         said.append(f"{words} {exp(np.mean(logs)):.3f} ×/ {spread:.3f}")
-    return [
+    lines = [
         f"{len(pairs)} instances, of which {len(counted)} count. With the rule / without, geometric"
         f" mean ×/ its standard error: {'; '.join(said)}."
     ]
+    if len(counted) < WANTED:
+        lines += ["", f"**Not decided**: fewer than {WANTED} count so far, so version 2 stays."]
+    return lines
 
 
 if __name__ == "__main__":

@@ -62,6 +62,7 @@ types: $(READY)
 bench: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/core_speed.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/ask_speed.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/assignment_speed.py
 
 # Days on one core; it goes on where it stopped: make bench-peers PEERS="--jobs 2 --limit-minutes 60"
 bench-peers: $(READY_PEERS)

@@ -1,8 +1,10 @@
 """What a step of a long run costs, with and without `RevisitRules`: CPU time, points and regret.
 
-    python -m benchmarks.resampling --problems 0:4 --steps 3000
+    python -m benchmarks.resampling --families queue mixed --seeds 200:207   # resumable
 
-It goes on where it stopped, and writes docs/results/resampling.md.
+Problems are those of benchmarks/families with three or more parameters, and 1,000 to 2,000 steps.
+Both rules share the run up to `RevisitRules.points` visited points, and the noise of each step.
+The page docs/results/resampling.md is written from the records.
 """
 
 from __future__ import annotations
@@ -10,41 +12,42 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import exp, log, sqrt
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.families.base import Instance, log_uniform
+from benchmarks.families.table import instance
 
 import regretless as rl
-from regretless import defaults
+from regretless.defaults import RevisitRules
 from regretless.experiments.runner import stamp
-from regretless.model import Model
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "docs/results/resampling.jsonl"
 PAGE = ROOT / "docs/results/resampling.md"
-NOISE = 0.1
-# The model of version 2 takes a third of the time of the ensemble of version 3.
-MODELS = {"ensemble": None, "map": Model.default(defaults.VERSIONS[2].model)}
-RULES = {"every step is searched for": None, "the rule": defaults.RevisitRules()}
+# Those that visit many points.  `learner` trains a model for each step, and steps of `sparse20`
+# take much longer than those of the others.
+FAMILIES = ("queue", "price", "control", "hills", "mixed")
+STEPS = (1000.0, 2000.0)
+LEAST_PARAMETERS = 3
+FORK = RevisitRules().points  # up to so many visited points, the rules change nothing
+SEARCH, REVISIT = "search", "revisit"  # every step is searched for, as in version 2; or the rule
+RULES = {SEARCH: None, REVISIT: RevisitRules()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--problems", default="0:4", help="first:end")
-    parser.add_argument("--steps", type=int, default=3000)
-    parser.add_argument("--dim", type=int, default=4)
-    parser.add_argument("--model", choices=MODELS, default="map")
+    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=FAMILIES)
+    parser.add_argument("--seeds", default="200:207", help="first:end")
     options = parser.parse_args()
-    first, end = map(int, options.problems.split(":"))
-    for problem in range(first, end):
-        for rule in RULES:
-            case = {"model": options.model, "dim": options.dim, "steps": options.steps}
-            case |= {"problem": problem, "rule": rule}
-            if not any(case.items() <= record.items() for record in _records()):
-                record = case | _run(**case) | {"commit": stamp().commit}
-                with RECORDS.open("a") as file:
-                    file.write(json.dumps(record) + "\n")
+    first, end = map(int, options.seeds.split(":"))
+    for seed in range(first, end):
+        for family in options.families:
+            _run_missing(family, seed)
     PAGE.write_text(page(_records()))
 
 
@@ -52,90 +55,175 @@ def _records() -> list[dict[str, Any]]:
     return [json.loads(line) for line in RECORDS.open()] if RECORDS.exists() else []
 
 
-class Hills:
-    """A broad hill and a small narrow one, at random places."""
-
-    def __init__(self, problem: int, dim: int) -> None:
-        rng = np.random.default_rng([41, problem, dim])
-        self.top, self.side = rng.uniform(0.2, 0.8, dim), rng.uniform(0.0, 1.0, dim)
-        self.steepness = rng.uniform(1.0, 4.0, dim)
-        near = [self(x) for x in self.top + rng.normal(0.0, 0.02, (4000, dim))]
-        self.best = max(*near, self(self.top), self(self.side))
-
-    def __call__(self, x: Any) -> float:
-        broad = np.exp(-np.sum(self.steepness * (x - self.top) ** 2))
-        return float(broad + 0.3 * np.exp(-20.0 * np.sum((x - self.side) ** 2)))
+def _run_missing(family: str, seed: int) -> None:
+    known = {r["rule"] for r in _records() if (r["family"], r["seed"]) == (family, seed)}
+    missing = [rule for rule in RULES if rule not in known]
+    problem = instance(family, seed)
+    if not missing or problem.space.dim < LEAST_PARAMETERS:
+        return
+    for rule, run in _forked(problem, seed, missing):
+        record = {"family": family, "seed": seed, "rule": rule, **run.figures()}
+        with RECORDS.open("a") as file:
+            file.write(json.dumps(record | {"commit": stamp().commit}) + "\n")
 
 
-def _run(model: str, dim: int, steps: int, problem: int, rule: str) -> dict[str, Any]:
-    candidate = defaults.CANDIDATES[3]
-    defaults.CANDIDATES[3] = candidate._replace(revisit=RULES[rule])
-    space = rl.Space({f"x{i}": rl.Float(0.0, 1.0) for i in range(dim)})
-    run = rl.Optimizer(space, steps, seed=problem, defaults=3, model=MODELS[model])
-    defaults.CANDIDATES[3] = candidate
-    f, rng = Hills(problem, dim), np.random.default_rng(problem)
-    seconds: list[float] = []
-    points: set[tuple[float, ...]] = set()
-    regret = 0.0
-    for _ in range(steps):
+@dataclass
+class Run:
+    """One run on a problem, which can be copied at any step."""
+
+    problem: Instance
+    optimizer: rl.Optimizer
+    noise: np.random.Generator
+    steps: int
+    seconds: list[float] = field(default_factory=list)
+    new: list[bool] = field(default_factory=list)
+    points: set[tuple[Any, ...]] = field(default_factory=set)
+    regret: float = 0.0
+
+    @classmethod
+    def begin(cls, problem: Instance, seed: int) -> Run:
+        draws = np.random.default_rng([43, problem.number])
+        steps = round(float(log_uniform(draws, *STEPS)))
+        return cls(problem, rl.Optimizer(problem.space, steps, seed=seed, defaults=2), draws, steps)
+
+    def copied(self, rule: str) -> Run:
+        """The same run with another rule from here on."""
+        twin = Run(
+            self.problem, self.optimizer.copy(), np.random.default_rng(), self.steps,
+            list(self.seconds), list(self.new), set(self.points), self.regret,
+        )  # fmt: skip
+        twin.noise.bit_generator.state = self.noise.bit_generator.state
+        twin.optimizer.defaults = twin.optimizer.defaults._replace(revisit=RULES[rule])
+        return twin
+
+    def step(self) -> None:
         begun = time.process_time()
-        trial = run.ask()
-        seconds.append(time.process_time() - begun)
-        x = np.array(list(trial.params.values()))
-        value = f(x)
-        points.add(tuple(x))
-        regret += f.best - value
-        run.tell(trial, value + NOISE * rng.standard_normal())
-    late = seconds[-steps // 6 :]
-    return {
-        "cpu_s": round(sum(seconds), 1),
-        "late_ms": round(1000 * float(np.mean(late)), 1),
-        "late_median_ms": round(1000 * float(np.median(late)), 1),
-        "points": len(points),
-        "regret": round(regret, 2),
-    }
+        trial = self.optimizer.ask()
+        self.seconds.append(time.process_time() - begun)
+        point, value = tuple(trial.params.values()), self.problem.f(trial.params)
+        self.new.append(point not in self.points)
+        self.points.add(point)
+        self.regret += (self.problem.f_star - value) / self.problem.unit
+        scatter = self.problem.scatter(trial.params)
+        self.optimizer.tell(trial, value + scatter * float(self.noise.standard_normal()))
+
+    def go_on(self, points: int | None = None) -> None:
+        """To the end, or until so many points were visited."""
+        while len(self.new) < self.steps and (points is None or len(self.points) < points):
+            self.step()
+
+    def figures(self) -> dict[str, Any]:
+        late = slice(-self.steps // 6, None)
+        repeats = [
+            ms for ms, new in zip(self.seconds[late], self.new[late], strict=True) if not new
+        ]
+        return {
+            "dim": self.problem.space.dim,
+            "noise": round(self.problem.noise, 3),
+            "steps": self.steps,
+            "forked_at": FORK if len(self.points) >= FORK else None,
+            "cpu_s": round(sum(self.seconds), 1),
+            "late_ms": round(1000 * float(np.mean(self.seconds[late])), 2),
+            "late_repeat_ms": round(1000 * float(np.mean(repeats)), 2) if repeats else None,
+            "late_repeats": len(repeats),
+            "points": len(self.points),
+            "regret": round(self.regret, 3),
+        }
+
+
+def _forked(problem: Instance, seed: int, rules: list[str]) -> Iterator[tuple[str, Run]]:
+    """A run for each rule.  They are the same if so many points are never visited."""
+    run = Run.begin(problem, seed)
+    run.go_on(FORK)
+    for rule in rules:
+        twin = run.copied(rule)
+        twin.go_on()
+        yield rule, twin
+
+
+# -- the page --------------------------------------------------------------------------------------
+
+HEAD = """# What a step of a long run costs
+
+Written by `python -m benchmarks.resampling` from [resampling.jsonl](resampling.jsonl). Version 2
+searches for every step. *Revisit* is version 2 with `RevisitRules` of `defaults.py`: from 300
+visited points on, a new point must be better by a margin, and after three repeats most trials are
+chosen among the visited points without a search. [Default](default-appendix.md#long-runs) has the reasons.
+
+Problems are those of [families](families.md) with three or more parameters, 1,000 to 2,000 steps,
+and seeds that nothing was chosen by. Both runs share all steps up to 300 points, and the noise of
+each later step. Runs that never visit 300 points are the same, and do not count. *Late* is a repeat
+in the last sixth of a run, in ms of processor time; regret is in spreads.
+
+## The rule, written before the runs
+
+Version 4 (version 2 with `RevisitRules`) becomes the default of new studies if, on all instances of
+queue, price, control, hills and mixed with seeds 200 to 206 (and on the next seeds, if fewer than
+20 count), run once:
+
+1. the geometric mean of the ratio of regrets is at most 1.02;
+2. the geometric mean of the ratio of late repeats is at most 1/5.
+
+All runs with fewer than 300 points must stay as they are to the bit. Otherwise version 2 stays.
+
+## Runs
+"""
 
 
 def page(records: list[dict[str, Any]]) -> str:
-    """The page: a row for each run."""
+    """The page: a row for each pair of runs, and what they say about the rule."""
+    pairs = _pairs(records)
     lines = [
-        "# What a step of a long run costs",
+        HEAD,
+        "| problem | parameters | noise | steps | points | with the rule | late, ms | with the rule"
+        " | regret | with the rule | ratio |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+        *(_row(*pair) for pair in pairs if pair[0]["forked_at"]),
         "",
-        "Written by `python -m benchmarks.resampling` from [resampling.jsonl](resampling.jsonl).",
-        "A broad hill and a small narrow one, noise of sd 0.1, `defaults=3`. *Map*",
-        "is the model of version 2, *ensemble* that of version 3. *CPU* is the time of all",
-        "asks, *late* that of an ask in the last sixth of the run.",
-        "",
-        "Why the rule is as it is: [default](default.md#long-runs).",
-        "",
-        "| model | parameters | steps | problem | | CPU s | late, mean ms | late, median ms"
-        " | distinct points | regret |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        *_verdict(pairs),
     ]
-    for each in sorted(records, key=lambda r: (r["model"], r["dim"], r["steps"], r["problem"])):
-        cells = [each[name] for name in ("model", "dim", "steps", "problem", "rule")]
-        cells += [each[name] for name in ("cpu_s", "late_ms", "late_median_ms", "points", "regret")]
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join([*lines, "", *_means(records)]) + "\n"
+    return "\n".join(lines) + "\n"
 
 
-def _means(records: list[dict[str, Any]]) -> list[str]:
-    """Ratios with the rule to without, over the runs that have both."""
-    pairs = []
-    for with_rule in (r for r in records if r["rule"] == "the rule"):
-        case = {name: with_rule[name] for name in ("model", "dim", "steps", "problem")}
-        pairs += [
-            (with_rule, other)
-            for other in records
-            if other["rule"] != "the rule" and case.items() <= other.items()
-        ]
-    if not pairs:
-        return []
+def _pairs(records: list[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """For each problem, the run without and with the rule."""
+    found = {(r["family"], r["seed"], r["rule"]): r for r in records}
+    cases = sorted({(family, seed) for family, seed, _ in found})
+    return [
+        (found[(*case, SEARCH)], found[(*case, REVISIT)])
+        for case in cases
+        if (*case, SEARCH) in found and (*case, REVISIT) in found
+    ]
+
+
+def _row(search: dict[str, Any], revisit: dict[str, Any]) -> str:
+    cells = [f"{search['family']} {search['seed']}", search["dim"], search["noise"]]
+    cells += [search["steps"], search["points"], revisit["points"]]
+    cells += [search["late_repeat_ms"], revisit["late_repeat_ms"]]
+    cells += [search["regret"], revisit["regret"]]
+    ratio = revisit["regret"] / search["regret"]
+    return f"| {' | '.join(map(str, cells))} | {ratio:.3f} |"
+
+
+def _verdict(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> list[str]:
+    counted = [pair for pair in pairs if pair[0]["forked_at"]]
+    if not counted:
+        return ["No run counts so far."]
     said = []
-    for name in ("cpu_s", "late_ms", "points", "regret"):
-        logs = [np.log(one[name] / other[name]) for one, other in pairs]
-        said.append(f"{name} {np.exp(np.mean(logs)):.2f}")
-    return [f"With the rule / without, geometric mean over {len(pairs)} runs: {', '.join(said)}."]
+    for name, words in (
+        ("regret", "regret"),
+        ("late_repeat_ms", "a late repeat"),
+        ("cpu_s", "processor time of all asks"),
+        ("points", "visited points"),
+    ):
+        both = [(one[name], other[name]) for one, other in counted]
+        logs = [log(other / one) for one, other in both if one and other]
+        spread = exp(np.std(logs, ddof=1) / sqrt(len(logs))) if len(logs) > 1 else float("nan")
+        said.append(f"{words} {exp(np.mean(logs)):.3f} ×/ {spread:.3f}")
+    return [
+        f"{len(pairs)} instances, of which {len(counted)} count. With the rule / without, geometric"
+        f" mean ×/ its standard error: {'; '.join(said)}."
+    ]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,13 @@
 """A simulated recommender, tuned over HTTP while it serves customers; watch it on the live page.
 
-`make demo` starts the service and the recommender of live_demo.py: each step is a day on which
-some thousand customers see one setting. Several days are under way at a time, and now and then the
-result of one never arrives. Ctrl-C ends it.
+`make demo` starts the service and the recommender of live_demo.py, which is tuned in two ways:
+
+- "recommender": each step is a day on which some thousand customers see one setting. Several days
+  are under way at a time, and now and then the result of one never arrives.
+- "recommender-traffic": thousands of customers a second share a table of settings. The client
+  gives each customer a setting without a call, and sends sums of clicks (docs/traffic.md).
+
+Ctrl-C ends it.
 """
 
 from __future__ import annotations
@@ -17,9 +22,12 @@ import time
 import numpy as np
 from live_demo import CUSTOMERS, TODAY, click_rate, space
 
-from regretless.client import Client, RemoteStudy
+from regretless.client import Client, RemoteStudy, Traffic
 
 STUDY, DAYS = "recommender", 200
+IN_TRAFFIC, ROWS, TABLES = "recommender-traffic", 6, 200
+TTL = 20.0  # seconds; a real system has minutes or hours
+REGULARS = 50_000  # customers who come again and again
 
 
 def visitors(rng: np.random.Generator) -> int:
@@ -45,6 +53,23 @@ def run_shop(study: RemoteStudy, pause: float, number: int, done: threading.Even
             study.abandon(trial)  # the day's log was lost
         else:
             study.tell(trial, value, sem=sem)
+
+
+def run_traffic(address: str, study: RemoteStudy, pause: float, done: threading.Event) -> None:
+    """Customers who come at random, many a second; each keeps its setting while the row lives."""
+    rng = np.random.default_rng(5)
+    served, version, rates = 0, None, {}
+    with Traffic(address, study.name, arms=ROWS, ttl=TTL, flush_seconds=1.0) as traffic:
+        while not done.wait(min(pause, 0.1)):
+            for customer in rng.integers(REGULARS, size=500).tolist():
+                seen = traffic.assign(customer)
+                if seen.row not in rates:
+                    rates[seen.row] = click_rate(seen.params)
+                traffic.record(seen, 100.0 * (rng.random() < rates[seen.row]))
+            served += 500
+            if traffic.version != version:
+                version = traffic.version
+                print(f"{study.name}: table {version} after {served:,} customers", flush=True)
 
 
 def main() -> None:
@@ -80,12 +105,14 @@ def demonstrate(service: subprocess.Popen[str], options: argparse.Namespace) -> 
     study = client.create(STUDY, space=space, budget=DAYS, baseline=TODAY)
     value, sem = clicks_per_hundred(TODAY, np.random.default_rng(99))
     study.observe(TODAY, value, sem=sem, key="today")
+    busy = client.create(IN_TRAFFIC, space=space, budget=ROWS * TABLES, baseline=TODAY)
     print(f"The live page: {address}  (Ctrl-C ends it)", flush=True)
     done = threading.Event()
     shops = [
         threading.Thread(target=run_shop, args=(study, options.pause, number, done))
         for number in range(options.shops)
     ]
+    shops.append(threading.Thread(target=run_traffic, args=(address, busy, options.pause, done)))
     try:
         for shop in shops:
             shop.start()

@@ -26,7 +26,7 @@ LAYERS = [
     {"search"},
     {"engine"},
     {"ledger"},
-    {"forecast", "importance", "run"},
+    {"forecast", "importance", "run", "verdict"},
     {"plotting", "studies"},
     {"client"},
     {"experiments", "integrations", "service", "cli"},

@@ -325,6 +325,41 @@ def test_the_first_result_after_a_jump_is_retracted() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:something changed")
+@pytest.mark.parametrize("kind", ["optimizer", "study"])
+def test_a_change_of_the_space_keeps_the_replicates(kind: str, tmp_path: Path) -> None:
+    """A jump just after the change is noticed as if the space had not changed."""
+    space = rl.Space({"x": rl.Categorical(["a", "b"]), "y": rl.Float(0.0, 1.0)})
+    run: Any = rl.Optimizer(space, horizon=50, drift="auto")
+    if kind == "study":
+        run = rl.Study.open(tmp_path / "a.db", "s", space=space, horizon=50, drift="auto")
+    for i in range(60):
+        if i == 39:
+            run.change_space(add={"z": (rl.Int(1, 9), 5)}, widen={"y": rl.Float(-1.0, 2.0)})
+        params = {"x": "a", "y": 0.3} | ({"z": 5} if i >= 39 else {})
+        run.tell(run.adopt(params), (i % 5) + (10.0 if i >= 40 else 0.0))
+    optimizer = run.snapshot().optimizer if kind == "study" else run
+    assert [(each.number, each.noticed) for each in optimizer.jumps] == [(40, 41)]
+    assert len(optimizer._watch.test.rows) == 1
+    twin = rl.Optimizer.from_json(optimizer.to_json())
+    assert twin.ask() == optimizer.copy().ask()
+    optimizer = optimizer.copy()
+    optimizer.retract(50)  # all results are learnt anew, at the points of the new space
+    assert [each.number for each in optimizer.jumps] == [40]
+
+
+def test_two_points_that_become_one_keep_the_results_of_the_one_with_more() -> None:
+    test = JumpTest(RULES)
+    for place in range(9):
+        test.add(place, (np.array([0.0 if place < 6 else 1.0]), float(place), 1.0, None))
+    twin = test.carried(np.zeros_like)
+    (row,) = twin.rows.values()
+    assert row[0] == list(range(6))
+    assert {each.key for each in twin.seen} == set(twin.rows)
+    twin.add(9, (np.zeros(1), 9.0, 1.0, None))
+    assert len(test.rows) == 2
+
+
+@pytest.mark.filterwarnings("ignore:something changed")
 def test_a_forecast_is_of_the_system_after_a_jump() -> None:
     optimizer = rl.Optimizer(rl.Space({"x": rl.Categorical(["a", "b"])}), horizon=3, drift="auto")
     jumping(optimizer)

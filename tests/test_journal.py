@@ -646,7 +646,7 @@ def test_an_old_journal_stays_readable(tmp_path: Path) -> None:
 
 
 def test_read_only_reads_and_refuses_to_write(storage: str) -> None:
-    with pytest.raises(StorageError, match="there is no journal"):
+    with pytest.raises(StorageError, match=r"there is no journal.* `horizon`"):
         Journal.open(storage, read_only=True)
     with pytest.raises(StorageError, match="there is no journal"):
         Journal.open(storage, create=False)

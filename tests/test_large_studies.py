@@ -34,7 +34,7 @@ def value(params: dict[str, Any], rng: np.random.Generator) -> float:
     return float(params["x"] - (params["y"] - 0.3) ** 2 + 0.1 * rng.standard_normal())
 
 
-def write_study(path: Path, trials: int, points: int) -> None:
+def write_study(path: Path, trials: int, points: int, name: str = "s") -> None:
     """A study as many workers would leave it, written at once, with a late fit."""
     rng = np.random.default_rng(0)
     places = [SPACE.decode(x) for x in SPACE.spread(rng.random((points, SPACE.dim)))]
@@ -43,7 +43,7 @@ def write_study(path: Path, trials: int, points: int) -> None:
         small.observe(params, value(params, rng))
     fit = small.propose().fit
     assert fit is not None
-    rl.Study.open(path, "s", **SETTINGS).close()
+    rl.Study.open(path, name, **SETTINGS).close()
     order = rng.permutation(np.r_[:points, rng.integers(points, size=trials - points)])
     rows: list[dict[str, Any]] = []
     begun = datetime.now(UTC)
@@ -52,7 +52,7 @@ def write_study(path: Path, trials: int, points: int) -> None:
         kind, version, body = write(event)
         seq = len(rows) + 2
         when = (begun + timedelta(seconds=seq)).isoformat(timespec="microseconds")
-        row = {"study": "s", "seq": seq, "time": when, "kind": kind, "version": version}
+        row = {"study": name, "seq": seq, "time": when, "kind": kind, "version": version}
         rows.append(row | {"body": json.dumps(body), "key": key})
 
     why = rl.Decision("explore", "ids", 10, mean=0.1, sd=0.2, z=-0.5, gate=-2.0, noise_sd=0.1)
@@ -63,7 +63,7 @@ def write_study(path: Path, trials: int, points: int) -> None:
         told = {OBJECTIVE: Outcome(value(params, rng), None, 1)}
         put(Told(number, told, None, None), f"told {number}")
     with Journal.open(path) as journal, journal._engine.connect() as conn:
-        journal._backend.lock(conn, "s")
+        journal._backend.lock(conn, name)
         conn.execute(sa.insert(EVENTS), rows)
         conn.commit()
 

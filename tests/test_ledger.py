@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 
 import regretless as rl
 from oracles import DenseGP, Observation
-from regretless.ledger import Estimate, Ledger, RunningTotal, distinct_points
+from regretless.ledger import Estimate, Ledger, RunningTotal, distinct_points, today
 from regretless.model import Mixture
 
 Array = NDArray[np.float64]
@@ -36,6 +36,7 @@ def tuned(
     steps: int = 25,
     disaster: bool = False,
     defaults: int | None = None,
+    prior: bool = True,
 ) -> rl.Optimizer:
     """Prior data, results of all kinds, one abandoned and one pending trial; mirrored to minimise.
 
@@ -43,8 +44,9 @@ def tuned(
     """
     sign = 1.0 if direction == "maximize" else -1.0
     opt = rl.Optimizer(SPACE, 60, seed=2, direction=direction, defaults=defaults)
-    opt.observe({"dose": 1.0, "visits": 4, "drug": "A"}, sign * 4.5)
-    opt.observe({"dose": 1.2, "visits": 7, "drug": "B"}, sign * 5.5, sem=0.1)
+    if prior:
+        opt.observe({"dose": 1.0, "visits": 4, "drug": "A"}, sign * 4.5)
+        opt.observe({"dose": 1.2, "visits": 7, "drug": "B"}, sign * 5.5, sem=0.1)
     rng = np.random.default_rng(0)
     for number in range(steps):
         trial = opt.ask()
@@ -131,9 +133,11 @@ def test_gain_over_a_reference_value(optimizer: rl.Optimizer, sem: float) -> Non
     np.testing.assert_allclose(got.sd, np.hypot(sd, sem * steps), atol=1e-12)
 
 
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
 def test_gain_over_the_first_result_knows_that_it_is_among_the_results(
-    optimizer: rl.Optimizer,
+    direction: str, version: int
 ) -> None:
+    optimizer = tuned(direction, defaults=version, prior=False)
     count = len(told(optimizer))
     sign = better_by(optimizer, 1.0, 0.0)
     weights = np.tri(count)
@@ -229,20 +233,56 @@ def test_running_totals_against_dense_algebra_long_after_a_fit(version: int) -> 
 
 def against_dense_algebra(opt: rl.Optimizer) -> None:
     rows = told(opt)
-    mean, covariance = dense(opt, [opt.best().params, *(row.params for row in rows)])
+    reference = today(opt)
+    assert reference is not None
+    points = [opt.best().params, *(row.params for row in rows), reference.params]
+    mean, covariance = dense(opt, points)
     count, sign = len(rows), better_by(opt, 1.0, 0.0)
-    steps, trials = np.arange(1, count + 1), np.hstack([np.zeros((count, 1)), np.tri(count)])
+    steps, nothing = np.arange(1, count + 1), np.zeros((count, 1))
+    trials = np.hstack([nothing, np.tri(count), nothing])
     best, first = np.zeros_like(trials), np.zeros_like(trials)
-    best[:, 0], first[:, 1] = steps, steps
+    best[:, 0], first[:, -1] = steps, steps
     wanted = {"served": trials, "regret": sign * (best - trials), "gain": sign * (trials - first)}
     got = Ledger.of(opt).estimates()
     assert got is not None
-    assert got.first == pytest.approx(mean[1], rel=1e-6)
+    assert got.first == pytest.approx(mean[-1], rel=1e-6)
     for name, weights in wanted.items():
         total: RunningTotal = getattr(got, name)
         variance = np.diag(weights @ covariance @ weights.T)
         np.testing.assert_allclose(total.mean, weights @ mean, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(total.sd, np.sqrt(variance.clip(0)), rtol=1e-4, atol=1e-5)
+
+
+def test_gains_are_measured_from_what_would_run_without_the_study() -> None:
+    old, other, now = ({"dose": dose, "visits": 4, "drug": "A"} for dose in (1.0, 2.0, 3.0))
+    opt = rl.Optimizer(SPACE, 60)
+    assert today(opt) is None
+    opt.tell(opt.ask(), 3.0)
+    first = today(opt)
+    assert (first.kind, first.params) == ("first point", opt.trials[0].params)
+    opt.observe(old, 4.0, count=5)
+    opt.observe(other, 4.0)
+    assert (today(opt).kind, today(opt).params) == ("observed setting", old)  # most results
+    opt.observe(other, 4.0, count=4)
+    assert today(opt).params == other  # as many, and later
+    opt.retract_observation(2)
+    assert today(opt).params == old
+    assert Ledger.of(opt).estimates().over == "observed setting"
+    opt.set_baseline(now)
+    assert (today(opt).kind, today(opt).params) == ("baseline", now)
+    assert Ledger.of(opt).estimates().over == "baseline"
+
+
+def test_the_gain_over_an_observed_setting_is_that_over_a_baseline() -> None:
+    opt = tuned()
+    got = Ledger.of(opt).gain()
+    reference = today(opt)
+    assert reference is not None
+    opt.set_baseline(reference.params)
+    against = Ledger.of(opt).gain()
+    # A baseline counts from the trial at which it was declared, and here that is the first one.
+    np.testing.assert_allclose(got.mean, against.mean)
+    np.testing.assert_allclose(got.sd, against.sd)
 
 
 def test_a_disaster_is_drawn_in(version: int) -> None:

@@ -171,6 +171,7 @@ def check(factor: Factor, dense: Array, rng: np.random.Generator, bar: float = 1
     assert apart(factor.cross(left, right), left.T @ inverse @ right) <= bar
     assert apart(factor.inverse(), inverse) <= bar
     assert np.array_equal(factor.inverse(), factor.inverse().T)
+    assert apart(factor.inverse_diagonal(), np.diag(inverse)) <= bar
     logdet = np.linalg.slogdet(dense)[1] if size else 0.0
     assert isclose(factor.logdet, logdet, rel_tol=bar, abs_tol=bar)
     assert np.array_equal(right, kept)
@@ -230,6 +231,8 @@ def test_any_history_equals_a_fresh_factor(
         # A fork starts from any earlier version, whose buffer later ones may have written to.
         factor, dense = versions[choice % len(versions)] if forked else versions[-1]
         size = len(dense)
+        if choice % 2:
+            factor.inverse_diagonal()  # a part of it is kept for the next ones
         if kind == "append" or size == 0:
             grown = np.zeros((size + 1, size + 1))
             grown[:size, :size] = dense
@@ -293,6 +296,25 @@ def test_a_copy_owns_its_buffer(inverted: bool) -> None:
     other.append(np.zeros(11), 2.0)
     check(grown, dense, rng)
     check(twin, dense[:11, :11], rng)
+
+
+@pytest.mark.parametrize("inverted", [False, True])
+def test_what_repeated_shifts_have_in_common_is_computed_once(inverted: bool) -> None:
+    rng = np.random.default_rng(6)
+    dense = spd(rng, 12)
+    first = Factor.of(dense, inverted=inverted).shift_diagonal(3, 0.5).shift_diagonal(5, 0.1)
+    first.inverse_diagonal()[:] = 0.0  # what the caller does with it changes nothing
+    again = first.shift_diagonal(3, 0.25)
+    assert again._drawn is first._drawn
+    assert again._buffer.diagonal is first._buffer.diagonal
+    fresh = Factor.of(dense, inverted=inverted).shift_diagonal(3, 0.5).shift_diagonal(5, 0.1)
+    fresh = fresh.shift_diagonal(3, 0.25)
+    assert np.array_equal(again.inverse_diagonal(), fresh.inverse_diagonal())  # to the last bit
+    another = first.shift_diagonal(7, 0.25)
+    assert another._drawn is not first._drawn
+    shifted = dense.copy()
+    shifted[[3, 5, 7], [3, 5, 7]] += [0.5, 0.1, 0.25]
+    check(another, shifted, rng)
 
 
 def test_repeated_shifts_of_one_entry_are_one_correction() -> None:

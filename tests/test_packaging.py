@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "regretless"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = set(PROJECT["optional-dependencies"])
-STATIC = {".css", ".html", ".js", ".svg"}  # what the live page is made of
+STATIC = {".css", ".html", ".js", ".mjs", ".svg"}  # the live page, and a client
 
 # What needs an extra, and which one: each of these is tried where there is none.
 NEEDS = {

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -20,30 +17,20 @@ pytest.importorskip("fastapi")
 pytest.importorskip("sqlalchemy")
 pytest.importorskip("selenium")
 
-from selenium import webdriver
 from selenium.webdriver.common.keys import Keys
 
 import regretless as rl
+from pages import CHROMIUM, DRIVER, Page, assert_shows, chromium, is_shown, quiet
 from regretless.service.auth import Tokens
 from regretless.studies.journal import Journal
 from regretless.studies.study import Study
+from regretless.verdict import verdict
 from serving import Service, serving
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None or DRIVER is None, reason="no chromium and chromedriver on this machine"
 )
 
-FLAGS = (
-    "--headless",
-    "--no-sandbox",  # root, as in a container, has none
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 SPACE = rl.Space(
     {
         "dose": rl.Float(0.1, 10.0, log=True),
@@ -51,93 +38,13 @@ SPACE = rl.Space(
         "drug": rl.Categorical(["A", "B", "C"]),
     }
 )
-PATIENCE = 60.0  # seconds, for a busy machine; the page looks for news every 2
 EVIL = "<img src=x onerror=document.title='hacked'>"
-
-
-@dataclass
-class Page:
-    """The page as a person sees it."""
-
-    driver: Any
-    url: str
-    forgiven: list[str] = field(default_factory=list)  # what the console may say in this test
-
-    def open(self, study: str | None = None, ready: str = "h1") -> None:
-        self.driver.get("about:blank")  # an address that differs in its hash loads nothing
-        self.driver.get(f"{self.url}/#/" + (f"studies/{quote(study, safe='')}" if study else ""))
-        self.wait(lambda: self.all(ready) and self.text("#connection") == "Live")
-
-    def all(self, css: str) -> list[Any]:
-        return list(self.driver.find_elements("css selector", css))
-
-    def one(self, css: str) -> Any:
-        return self.driver.find_element("css selector", css)
-
-    def texts(self, css: str) -> list[str]:
-        """In one look: the page may change between two."""
-        found = self.run(
-            f"[...document.querySelectorAll({json.dumps(css)})].map(e => e.textContent)"
-        )
-        return list(found)
-
-    def text(self, css: str) -> str:
-        return next(iter(self.texts(css)), "")
-
-    def card(self, title: str) -> Any:
-        """The section with this heading."""
-        return self.driver.find_element("xpath", f"//section[h2='{title}']")
-
-    def button(self, name: str, within: Any = None) -> Any:
-        return (within or self.driver).find_element("xpath", f".//button[.='{name}']")
-
-    def facts(self, css: str) -> dict[str, str]:
-        return dict(zip(self.texts(f"{css} dt"), self.texts(f"{css} dd"), strict=True))
-
-    def type(self, css: str, text: str) -> None:
-        self.one(css).clear()
-        self.one(css).send_keys(text)
-
-    def press(self, *keys: str) -> None:
-        for key in keys:
-            self.driver.switch_to.active_element.send_keys(key)
-
-    def run(self, script: str) -> Any:
-        return self.driver.execute_script(f"return {script}")
-
-    def wait(self, condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not condition():
-            assert time.monotonic() < deadline, self.text("body")
-            time.sleep(0.05)
-
-    def look(self, width: int = 1280, height: int = 900, scheme: str = "light") -> None:
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-
-    def complaints(self) -> list[str]:
-        said = [entry["message"] for entry in self.driver.get_log("browser")]
-        return [text for text in said if not any(known in text for known in self.forgiven)]
-
-    def requests(self) -> list[str]:
-        events = [json.loads(entry["message"]) for entry in self.driver.get_log("performance")]
-        sent = [e["message"] for e in events if "requestWillBeSent" in e["message"]["method"]]
-        urls = [m["params"]["request"]["url"] for m in sent if "request" in m["params"]]
-        return [url for url in urls if not url.startswith("data:")]
 
 
 @pytest.fixture(scope="module")
 def driver() -> Iterator[Any]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in FLAGS:
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    running = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield running
-    running.quit()
+    with chromium() as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -149,14 +56,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture
 def page(driver: Any, service: Service) -> Iterator[Page]:
-    """Afterwards: the console was silent, and nobody else was asked for anything."""
-    shown = Page(driver, service.url)
-    shown.look()
-    shown.complaints(), shown.requests()
-    yield shown
-    assert shown.complaints() == []
-    assert [url for url in shown.requests() if not url.startswith((shown.url, "about:"))] == []
-    driver.execute_script("sessionStorage.clear(), localStorage.clear()")
+    with quiet(driver, service.url) as shown:
+        yield shown
 
 
 def f(params: dict[str, Any]) -> float:
@@ -200,25 +101,6 @@ def known_study(service: Service, direction: Any) -> Iterator[Study]:
 # -- numbers on the page --------------------------------------------------------------------------
 
 
-def numbers(text: str) -> list[str]:
-    return re.findall(r"[−-]?\d[\d,]*(?:\.\d+)?(?:e[−-]?\d+)?", text)
-
-
-def is_shown(text: str, value: float) -> bool:
-    """Is this text the value, up to its own rounding?"""
-    plain = text.replace(",", "").replace("−", "-")
-    mantissa, _, power = plain.partition("e")
-    decimals = len(mantissa.partition(".")[2])
-    return abs(float(plain) - value) <= 0.5001 * 10.0 ** (int(power or 0) - decimals)
-
-
-def assert_shows(text: str, *values: float) -> None:
-    """Each of the values is among the numbers of the text, in this order."""
-    left = iter(numbers(text))
-    for value in values:
-        assert any(is_shown(number, value) for number in left), (value, text)
-
-
 def told_means(study: Study) -> np.ndarray[Any, Any]:
     rows = [row for row in study.history() if row.status == "told"]
     return np.array([study.predict(row.params)[0] for row in rows])
@@ -228,60 +110,94 @@ def test_the_incumbent_and_the_budget(page: Page, study: Study) -> None:
     page.open(study.name, "#best-mean")
     best = study.best()
     assert is_shown(page.text("#best-mean"), best.mean)
-    assert_shows(page.text("#best-interval"), 95, best.low, best.high)
+    assert_shows(page.text("#best-mean + small"), 95, best.low, best.high)
     tried = page.text("#best-count").replace("once", "1 time")
     assert_shows(tried, best.count, best.sample_mean, best.luckiest)
     shown = page.facts(".params")
-    assert is_shown(shown["dose"], float(best.params["dose"]))  # type: ignore[arg-type]
+    assert float(shown["dose"]) == best.params["dose"]  # in full digits
     assert (shown["visits"], shown["drug"]) == (str(best.params["visits"]), best.params["drug"])
-    assert page.text("#budget") == "35 of 60 evaluations left"
-    facts = page.facts(".facts")
+    assert (page.text("#budget"), page.text("#budget + small")) == ("35", "of 60; 23 results told")
+    page.details()
+    facts = page.facts("#model")
     assert (facts["Told"], facts["Pending"], facts["Abandoned"]) == ("23", "1", "1")
     noise = study.trials[-1].decision.noise_sd
     assert noise is not None
     assert is_shown(facts["Noise sd of a result"], noise)
     assert study.direction in page.text(".subtitle")
     (waiting,) = study.pending
-    assert str(waiting.decision) in page.card("Pending trials").text
+    assert str(waiting.decision) in page.card("Pending trials").get_property("textContent")
 
 
 def test_the_ribbon_and_the_table(page: Page, study: Study) -> None:
-    page.open(study.name, ".ribbon .cell")
+    page.open(study.name, "#best-mean")
+    page.details()
     cells = [cell.get_attribute("class") for cell in page.all(".ribbon .cell")]
     own = [row for row in study.history() if row.decision]
     assert cells == [f"cell {row.decision.reason} {row.status}" for row in own if row.decision]
     page.button("Show all 26").click()
     cells = page.texts(".trials tbody :is(th, td)")
-    rows = [cells[i : i + 5] for i in range(0, len(cells), 5)]
+    rows = [cells[i : i + 6] for i in range(0, len(cells), 6)]
     assert len(rows) == 26
-    for (number, result, params, why, _), row in zip(rows, reversed(study.history()), strict=True):
+    for (number, date, result, params, why, _), row in zip(
+        rows, reversed(study.history()), strict=True
+    ):
         assert number == ("prior 0" if row.number is None else str(row.number))
+        assert re.match(r"\d+ \w+,? ", date)
         assert why == (str(row.decision) if row.decision else "known before the study")
         assert f"drug = {row.params['drug']}" in params.replace("\xa0", " ")
         assert result == row.status if row.value is None else is_shown(result, row.value)
 
 
 def test_gain_and_regret(page: Page, study: Study) -> None:
-    page.open(study.name, "#optimum")
+    page.open(study.name, "#best-mean")
+    page.details()
     mean, best = told_means(study), study.best().mean
     sign = 1.0 if study.direction == "maximize" else -1.0
     regret = page.card("Cumulative regret")
     assert_shows(regret.text.split("Estimated regret:")[1], np.sum(sign * (best - mean)))
     gain = page.card("Total gain")
-    assert_shows(gain.text.split("point:")[1], np.sum(sign * (mean - mean[0])))
+    before = study.predict({"dose": 1.0, "visits": 4, "drug": "A"})[0]
+    assert_shows(gain.text.split("observed before:")[1], np.sum(sign * (mean - before)))
     page.type("#optimum", str(sign * 45))
     page.wait(lambda: "Regret against the optimum" in regret.text)
     known = regret.text.split("Regret against the optimum")[1]
     assert_shows(known, sign * 45, np.sum(sign * (sign * 45 - mean)))
-    page.type("#baseline", str(sign * 30))
-    page.wait(lambda: "over a baseline of" in gain.text)
-    values = np.array([r.value for r in study.history() if r.status == "told"])
-    totals = np.sum(sign * (mean - sign * 30)), np.sum(sign * (values - sign * 30))
-    assert_shows(gain.text.split("over a baseline of")[1], sign * 30, totals[0], totals[1])
     page.type("#optimum", "many")
     page.wait(lambda: "not a number" in regret.text)
-    page.open(study.name, "#baseline")  # the tab remembers
-    page.wait(lambda: "over a baseline of" in page.card("Total gain").text)
+
+
+def test_the_gain_over_today(page: Page, study: Study) -> None:
+    page.open(study.name, "#best-mean")
+    found = verdict(study.snapshot().optimizer)
+    assert found.over == "observed setting"
+    assert found.percent is not None
+    assert page.text("#state") == {"exploring": "Exploring", "settling": "Settling"}[found.state]
+    assert_shows(page.text("#gain"), abs(found.percent))
+    assert "than the setting observed before the study" in page.text("#gain")
+    assert found.expected_end is not None
+    assert is_shown(page.text("#end"), found.expected_end)
+    assert page.text("#next") == "Next: tell the result of the pending trial, or ask for a trial."
+
+
+def test_the_baseline_is_kept_with_the_study(page: Page, service: Service) -> None:
+    with Study.open(service.storage, "no baseline", space=SPACE, budget=30, seed=1) as study:
+        for _ in range(8):
+            trial = study.ask()
+            study.tell(trial, f(trial.params))
+        page.open("no baseline", "#best-mean")
+        assert "the first point" in page.text("#gain")
+        page.button("Set the baseline…").click()
+        page.type("#answer", "{")
+        page.button("Set the baseline", page.one("dialog")).click()
+        page.wait(lambda: "Not JSON" in page.text("dialog .problem"))
+        today = {"dose": 0.2, "visits": 2, "drug": "C"}
+        page.type("#answer", json.dumps(today))
+        page.button("Set the baseline", page.one("dialog")).click()
+        page.wait(lambda: "today" in page.text("#gain"))
+        assert study.baseline == today
+        found = verdict(study.snapshot().optimizer)
+        assert found.over == "baseline"
+        assert_shows(page.text("#gain"), abs(found.percent or 0.0))
 
 
 def test_what_the_rest_is_expected_to_bring(page: Page, service: Service) -> None:
@@ -289,7 +205,8 @@ def test_what_the_rest_is_expected_to_bring(page: Page, service: Service) -> Non
         for _ in range(9):
             trial = study.ask()
             study.tell(trial, f(trial.params))
-    page.open("ahead", "#start-forecast")
+    page.open("ahead", "#best-mean")
+    page.details()
     card = page.card("What the rest is expected to bring")
     assert "16 simulations" in page.text("#forecast")
     page.button("Simulate the rest", card).click()
@@ -305,7 +222,8 @@ def test_what_the_rest_is_expected_to_bring(page: Page, service: Service) -> Non
 
 
 def test_what_the_policy_weighed(page: Page, study: Study) -> None:
-    page.open(study.name, "#optimum")
+    page.open(study.name, "#best-mean")
+    page.details()
     last = study.trials[-1].decision
     assert last.expected_improvement is not None
     assert last.evaluation_cost is not None
@@ -317,7 +235,8 @@ def test_what_the_policy_weighed(page: Page, study: Study) -> None:
 
 
 def test_what_each_parameter_does(page: Page, study: Study) -> None:
-    page.open(study.name, ".slices figure")
+    page.open(study.name, "#best-mean")
+    page.details()
     best = study.best()
     for chart, name, first in zip(
         page.all(".slices > div"), SPACE.names, [0.1, 1, "A"], strict=True
@@ -332,7 +251,8 @@ def test_what_each_parameter_does(page: Page, study: Study) -> None:
 
 
 def test_calibration(page: Page, study: Study) -> None:
-    page.open(study.name, "#optimum")
+    page.open(study.name, "#best-mean")
+    page.details()
     told = [(r.value, r.decision) for r in study.history() if r.status == "told"]
     known = [(v, d) for v, d in told if d and d.mean is not None]
     z = np.array([(v - d.mean) / np.hypot(d.sd, d.noise_sd) for v, d in known])
@@ -361,14 +281,14 @@ def test_create_a_study_and_watch_it(page: Page, service: Service) -> None:
     page.type("#new-settings", '{"guardrails": [{"metric": "p99_ms", "at_most": 250}]}')
     page.button("Create").click()
     page.wait(lambda: page.text("h1") == "from the page" and page.all("#budget"))
-    page.wait(lambda: page.text("#budget") == "12 of 12 evaluations left")
+    page.wait(lambda: page.text("#budget") == "12")
     with Study.open(service.storage, "from the page") as study:
         assert (study.space, study.direction, study.budget) == (SPACE, "minimize", 12)
         page.type("#extend-to", "2")  # news must not take away what is being typed
         for value in (3.0, 1.0, 2.0):
             study.tell(study.ask(), value, metrics={"p99_ms": 100 + value})
-        page.wait(lambda: page.text("#budget") == "9 of 12 evaluations left")
-        page.wait(lambda: page.facts(".facts")["Told"] == "3")
+        page.wait(lambda: page.text("#budget") == "9")
+        page.wait(lambda: "3 results told" in page.text("#budget + small"))
         assert is_shown(page.text("#best-mean"), study.best().mean)
         assert page.one("#extend-to").get_property("value") == "2"
         assert "Best mean" in page.text("#news")
@@ -393,7 +313,9 @@ def test_create_a_study_and_watch_it(page: Page, service: Service) -> None:
         page.type("#tell-4", "half")
         page.button("Tell").click()
         page.wait(lambda: "must be a number" in page.card("Pending trials").text)
-        page.button("Abandon").click()
+        page.button("Abandon…").click()
+        assert "Abandon trial 4?" in page.one("dialog").text
+        page.button("Abandon", page.one("dialog")).click()
         page.wait(lambda: study.history()[-1].status == "abandoned")
         page.wait(lambda: not page.all("#tell-4"))
     page.open()
@@ -411,7 +333,9 @@ def test_what_the_service_says_is_shown(page: Page, service: Service) -> None:
     page.wait(lambda: "taken" in page.text(".create .problem"))
     page.open("taken", "#budget")
     page.driver.get(f"{page.url}/#/studies/nobody")
-    page.wait(lambda: "nobody" in page.text(".subtitle"))
+    page.wait(lambda: "404: there is no such study" in page.text("main"))
+    assert "nobody" in page.text("main .lost")
+    assert page.one("main .lost a").get_attribute("href").endswith("#/")
 
 
 def test_what_is_to_be_tried_is_shown_in_full(page: Page, service: Service) -> None:
@@ -432,7 +356,10 @@ def test_what_is_to_be_tried_is_shown_in_full(page: Page, service: Service) -> N
     pending = page.card("Pending trials").get_property("textContent")
     for name, value in trial.params.items():
         assert f"{name}\u00a0=\u00a0{value!r}" in pending
-    assert page.facts(".params")["n"] == str(best.params["n"])
+    shown = page.facts(".params")
+    assert (shown["n"], float(shown["x"])) == (str(best.params["n"]), best.params["x"])
+    assert shown["id"] == str(best.params["id"])
+    page.details()
     along_x = page.card("What each parameter does").get_property("textContent")
     assert f"the best point has {best.params['x']:.2e}".replace("e+09", "") in along_x
 
@@ -499,7 +426,7 @@ def test_only_the_keyboard(page: Page, one_study: Study) -> None:
     page.press(Keys.HOME, Keys.ARROW_RIGHT)
     second = [row.number for row in one_study.history() if row.status == "told"][1]
     figure = page.driver.switch_to.active_element.find_element("xpath", "..")
-    assert f"After trial {second}:" in figure.text
+    assert f"Trial {second} (" in figure.text
     outline = page.run("getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"  # one sees where one is
 
@@ -509,8 +436,9 @@ def test_for_those_who_listen(page: Page, one_study: Study) -> None:
     assert page.run("document.documentElement.lang") == "en"
     for landmark in ("header", "nav[aria-label]", "main"):
         assert len(page.all(landmark)) == 1
+    page.details()
     charts = page.all("main svg[role=img], .ribbon[role=img]")
-    assert len(charts) == 1 + 5 + 3
+    assert len(charts) == 1 + 6 + 3
     assert all(chart.get_attribute("aria-label") for chart in charts)
     captions = [caption for caption in page.all("figcaption") if caption.is_displayed()]
     assert captions
@@ -575,7 +503,7 @@ def test_a_lost_connection_is_said_and_mended(driver: Any, tmp_path: Path) -> No
         service.kill()
         page.wait(lambda: page.text("#connection") == "Connection lost")
         assert "does not answer" in page.text("#lost")
-        assert page.text("#budget") == "5 of 5 evaluations left"  # what was true stays
+        assert page.text("#budget") == "5"  # what was true stays
         service.start()
         page.button("Try now").click()
         page.wait(lambda: page.text("#connection") == "Live")
@@ -590,7 +518,7 @@ def test_a_study_that_is_gone_is_missed_and_found_again(driver: Any, tmp_path: P
         page.wait(lambda: "there is no study 'late'" in page.text("main"))
         assert page.text("#connection") == "Not connected"
         Study.open(service.storage, "late", space=SPACE, budget=5).close()
-        page.wait(lambda: page.text("#budget") == "5 of 5 evaluations left")
+        page.wait(lambda: page.text("#budget") == "5")
         with Journal.open(service.storage) as journal:
             rows = "DELETE FROM regretless_events WHERE study = 'late'"
             journal._run(lambda conn: conn.exec_driver_sql(rows))
@@ -625,7 +553,7 @@ def test_a_link_shows_one_study(driver: Any, tmp_path: Path) -> None:
         link = Tokens.from_file(tmp_path / "tokens").link("sh?own", days=1)
         page = Page(driver, service.url)
         driver.get(f"{service.url}/#/studies/sh%3Fown?token={link}")
-        page.wait(lambda: page.text("#budget") == "5 of 5 evaluations left")
+        page.wait(lambda: page.text("#budget") == "5")
         assert driver.current_url == f"{service.url}/#/studies/sh%3Fown"  # the token does not stay
         driver.get(f"{service.url}/#/")
         page.wait(lambda: "the link shows one study" in page.text("main"))
@@ -655,10 +583,11 @@ def test_proposals_are_approved_and_rejected(page: Page, service: Service) -> No
         page.button("Reject…", page.card("Proposals")).click()
         page.type("#answer", f"{EVIL} is too slow")
         study.tell(0, 38.0)  # news come in while somebody is typing
-        page.wait(lambda: page.facts(".facts")["Told"] == "1")
+        page.wait(lambda: "1 result told" in page.text("#budget + small"))
         assert page.one("#answer").get_attribute("value") == f"{EVIL} is too slow"
         page.button("Reject").click()
-        page.wait(lambda: page.facts(".facts")["Rejected"] == "1")
+        page.details()
+        page.wait(lambda: page.facts("#model")["Rejected"] == "1")
         assert study.history()[1].note == f"{EVIL} is too slow"
         page.wait(lambda: f"{EVIL} is too slow" in page.text("table.trials"))
         assert page.driver.title != "hacked"
@@ -671,7 +600,8 @@ def test_results_are_retracted(page: Page, service: Service) -> None:
     with Study.open(service.storage, "corrections", space=SPACE, budget=9) as study:
         study.observe({"dose": 1.0, "visits": 4, "drug": "A"}, 39.0)
         study.tell(study.ask(), 3e4)
-        page.open("corrections", "table.trials")
+        page.open("corrections", "#best-mean")
+        page.details()
         page.wait(lambda: len(page.all("table.trials tbody tr")) == 2)
         page.button("Retract…").click()  # the newest first
         page.type("#answer", "grams")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import json
 import re
 from collections.abc import Iterator
 from contextlib import nullcontext
+from datetime import datetime
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +233,38 @@ def test_a_study_that_cannot_be_read_does_not_hide_the_others(
     assert (broken["name"], fine["name"], fine["error"]) == ("broken", "s", None)
     assert "version" in broken["error"]
     assert "event 1" in problem(http.get("/api/studies/broken"), 500, "CorruptJournalError")
+
+
+def test_what_the_results_are_called(http: TestClient) -> None:
+    new = {"name": "named", "budget": 9, "space": SPACE, "metric": "speed", "unit": "m/s"}
+    made = http.post("/api/studies", json=new)
+    assert made.status_code == 201
+    assert (made.json()["metric"], made.json()["unit"]) == ("speed", "m/s")
+    assert made.json()["verdict"].startswith("Waiting for the first result")
+    other = http.post("/api/studies", json=new | {"unit": "km/h"})
+    assert "unit: 'm/s' there, 'km/h' here" in problem(other, 422, "ConfigError")
+    panels = http.get("/api/studies/named/panels").json()
+    assert (panels["metric"], panels["unit"], panels["allocation"]) == ("speed", "m/s", None)
+    assert panels["verdict"]["state"] == "waiting"
+
+
+def test_the_table_of_all_trials(http: TestClient, study: str) -> None:
+    trial = asked(http, study)
+    http.post(f"{study}/trials/{trial['number']}/tell", json={"value": 2.5})
+    answer = http.get(f"{study}/export")
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    (row,) = csv.DictReader(StringIO(answer.text))
+    assert (row["number"], row["value"]) == ("0", "2.5")
+    assert datetime.fromisoformat(row["time"]).tzinfo is not None
+    assert {f"params_{name}" for name in trial["params"]} <= row.keys()
+
+
+def test_a_wrong_address_is_a_page_for_people_and_json_for_programs(http: TestClient) -> None:
+    page = http.get("/nowhere", headers={"Accept": "text/html,*/*"})
+    assert page.status_code == 404
+    assert "there is no such page" in page.text
+    assert "Content-Security-Policy" in page.headers
+    assert http.get("/nowhere").json()["status"] == 404
 
 
 def test_keys(http: TestClient, study: str) -> None:
@@ -672,7 +707,7 @@ def test_a_bug_is_a_problem_too_and_says_nothing(
     def broken(*args: object, **kwargs: object) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(rl.Study, "ask", broken)
+    monkeypatch.setattr(rl.Study, "ask_each", broken)
     app = create_app(file)
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as http:
         http.post("/api/studies", json=NEW)

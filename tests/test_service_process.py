@@ -603,7 +603,8 @@ def test_the_demo(tmp_path: Path) -> None:
             found = re.search(r"http://127\.0\.0\.1:\d+/", line)
             assert found, line
             client = Client(found.group())
-            wait_for(lambda: any((each["told"] or 0) > 3 for each in client.studies()))
+            told = {"recommender": 3, "recommender-traffic": 1}
+            wait_for(lambda: all((e["told"] or 0) > told[e["name"]] for e in client.studies()))
         finally:
             demo.send_signal(signal.SIGINT)
             assert demo.wait(timeout=120) == 0

@@ -575,15 +575,17 @@ def test_other_settings_are_an_error_that_shows_them(
 
 
 def test_nothing_is_created_by_mistake(file: Path) -> None:
-    with pytest.raises(rl.StorageError, match="there is no journal"):
+    with pytest.raises(rl.StorageError, match=r"there is no journal.* `horizon`"):
         Study.open(file, "s")
+    with pytest.raises(rl.StorageError, match=r"there is no journal.* `horizon`"):
+        Study.open(file, "s", space=SPACE)  # neither budget nor horizon
     with pytest.raises(rl.ConfigError, match="budget"):
         Study.open(file, "s", space=SPACE, budget=0)
     with pytest.raises(rl.StorageError, match="there is no journal"):
         Study.open(file, "s", **SETTINGS, read_only=True)
     assert not file.exists()
     Study.open(file, "s", **SETTINGS).close()
-    with pytest.raises(rl.UnknownStudyError, match=r"no study 't' \(studies: s\)"):
+    with pytest.raises(rl.UnknownStudyError, match=r"no study 't' \(studies: s\).* horizon"):
         Study.open(file, "t", budget=10)
 
 

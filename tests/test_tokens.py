@@ -9,6 +9,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +230,31 @@ def test_a_link_shows_and_changes_nothing(http: TestClient, file: Path) -> None:
     everything = bearer(Tokens.from_file(file).link(None, days=1))
     assert http.get("/api/studies", headers=everything).status_code == 200
     assert http.post("/api/studies/s/ask", json={}, headers=everything).status_code == 403
+
+
+def test_a_link_is_made_over_http(http: TestClient, file: Path) -> None:
+    http.post("/api/studies", json=NEW, headers=bearer(ANN))
+    http.post("/api/studies", json=NEW | {"name": "other"}, headers=bearer(ANN))
+    for who in (ANN, EVE):  # EVE's token has no name
+        made = http.post("/api/studies/s/link", json={"days": 2}, headers=bearer(who)).json()
+        reads = bearer(made["token"])
+        assert http.get("/api/studies/s/panels", headers=reads).status_code == 200
+        assert http.get("/api/studies/other", headers=reads).status_code == 403
+        assert http.post("/api/studies/s/ask", json={}, headers=reads).status_code == 403
+        # A link makes no further links, and ends with the token that signed it.
+        assert http.post("/api/studies/s/link", json={}, headers=reads).status_code == 403
+        assert made["until"] > datetime.now(UTC).isoformat()
+    assert http.post("/api/studies/s/link", json={}, headers=bearer(BEN)).status_code == 403
+    file.write_text(f"read-write {ANN} ann\n")
+    assert http.get("/api/studies/s", headers=reads).status_code == 401
+    assert http.post("/api/studies/s/link", json={"days": 1e4}, headers=bearer(ANN)).is_error
+
+
+def test_without_tokens_there_is_nothing_to_sign_with(tmp_path: Path) -> None:
+    with TestClient(create_app(tmp_path / "s.db"), base_url="http://localhost") as http:
+        http.post("/api/studies", json=NEW)
+        made = http.post("/api/studies/s/link", json={}).json()
+        assert made == {"token": None, "until": None}
 
 
 def test_a_link_ends(http: TestClient, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,9 +17,9 @@ from regretless._internal.shown import shown
 from regretless._internal.validate import check_amount, check_inside, is_iterable, whole
 from regretless.engine import Direction, Optimizer
 from regretless.errors import ConfigError
+from regretless.ledger import today
 from regretless.model import Belief, Mixture, Model, Posterior, priors_of
 from regretless.policies import Policy
-from regretless.safety import OBJECTIVE
 from regretless.space import Scalar, Space
 
 # All draws of the hyper-parameters begin at the same fit.  A run goes on with its draws after each
@@ -163,8 +163,8 @@ def forecast(
             many trials are simulated as its horizon has.
         draws: the number of simulations.  One takes as long as the rest of the run would, if an
             evaluation took no time.
-        over: the point that gains are measured from; None for the baseline, or else the point of
-            the first trial or of the first result from before.
+        over: the point that gains are measured from; None for that of `ledger.today`: the
+            baseline, or else the setting observed before, or else the first point.
         progress: is called after each simulation, with the number that are done and with `draws`.
 
     Returns:
@@ -282,21 +282,13 @@ def _ensemble_of(optimizer: Optimizer) -> Belief:
 def _reference(
     optimizer: Optimizer, over: Mapping[str, Scalar] | None
 ) -> tuple[dict[str, Scalar], Array]:
-    """The point that gains are measured from, also encoded.
-
-    A point that was tried may be outside of a space that has changed since.
-    """
-    records, space = optimizer._records, optimizer.space
+    """The point that gains are measured from, also encoded."""
     if over is not None:
-        given = space.validate(over)
-        return given, space.encode(given)
-    if records.baseline is not None:
-        return dict(records.baseline.params), records.baseline.x
-    tried = [(record.params, record.x) for record in records.trials if OBJECTIVE in record.outcomes]
-    prior = zip(records.prior, records.prior_x, strict=True)
-    tried += [(row.params, x) for row, x in prior if row.value is not None]
-    params, x = tried[0]
-    return dict(params), x
+        given = optimizer.space.validate(over)
+        return given, optimizer.space.encode(given)
+    found = today(optimizer)
+    assert found is not None, "there are results"
+    return found.params, found.x
 
 
 @dataclass(frozen=True)

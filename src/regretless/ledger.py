@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from regretless._internal.validate import MAX_RESULT, check_amount, is_iterable,
 from regretless.engine import Optimizer, Record, Reference, Situation, joined
 from regretless.errors import ConfigError, NoResultsError
 from regretless.results import Row
-from regretless.safety import Guardrail
+from regretless.safety import OBJECTIVE, Guardrail
 from regretless.space import Scalar, Space
 
 _CONTENDERS = 32  # settings that may be the best one in a context
@@ -132,10 +132,10 @@ class Estimates:
             the gain over a known baseline c, after t trials is the difference to t c; its sd is the
             same.
     regret  what the trials lost against the best point as known now
-    gain    what the trials gained over the baseline, had that been kept; or over the point of the
-            first trial, if there is no baseline
-    first   the posterior mean at the baseline, or at the point of the first trial
-    over    "baseline", or "first point" if there is none
+    gain    what the trials gained over the baseline, had that been kept; without a baseline, over
+            the setting of `today`
+    first   the posterior mean at the baseline, or at that setting
+    over    what gains are measured from: "baseline", "observed setting" or "first point"
     known   what the trials lost against the optimum or the bound that the user gave (see
             `Optimizer`); None if none was given, or if the results contradict it
 
@@ -161,6 +161,45 @@ class Estimates:
             "over": self.over,
             **({} if self.known is None else {"known": self.known.to_json()}),
         }
+
+
+@dataclass(frozen=True)
+class Today:
+    """The setting that gains are measured from: what would run without the study.
+
+    Attributes:
+        kind: "baseline" if it was declared; otherwise "observed setting", the one with most results
+            from before the run, the last of several; otherwise "first point", that of the first
+            result.
+        params: a value for each parameter.
+        x: the same point, encoded.
+    """
+
+    kind: str
+    params: dict[str, Scalar]
+    x: Array = field(repr=False, compare=False)
+
+
+def today(optimizer: Optimizer) -> Today | None:
+    """The setting that gains are measured from; None before the first result, if none is declared.
+
+    A point that was tried may be outside of a space that has changed since.
+    """
+    records = optimizer._records
+    if records.baseline is not None:
+        return Today("baseline", dict(records.baseline.params), records.baseline.x)
+    prior: dict[bytes, tuple[float, int]] = {}  # how many results, and the last one of them
+    for i, (row, x) in enumerate(zip(records.prior, records.prior_x, strict=True)):
+        if row.status == "observed" and row.value is not None:
+            count = prior.get(x.tobytes(), (0.0, 0))[0] + (row.count or 1.0)
+            prior[x.tobytes()] = count, i
+    if prior:
+        _, i = max(prior.values())
+        return Today("observed setting", dict(records.prior[i].params), records.prior_x[i])
+    for record in records.trials:
+        if OBJECTIVE in record.outcomes:
+            return Today("first point", dict(record.params), record.x)
+    return None
 
 
 @dataclass(frozen=True)
@@ -327,7 +366,8 @@ class Ledger:
             The sum of the differences to the posterior mean at `optimizer.best()`; None before the
             first trial is told.  With contexts, it is the best point of each trial's own context.
         """
-        if not self.trials:
+        # The results of the baseline alone are controls of others that have none yet.
+        if not self.trials or not self.optimizer.observations:
             return None
         if self.optimizer.contexts is not None:
             best_means = self.optimizer._situation().predict(self._best_in_each())[0]
@@ -340,8 +380,9 @@ class Ledger:
 
         Args:
             over: what each trial would have returned without any tuning.  If it is None, it is
-                what the model expects of the baseline, with its sd.  Without a baseline, the first
-                result is the reference, and its noise counts in every step.
+                what the model expects of the baseline, with its sd; or of the setting that was
+                observed before the run, see `today`.  Without both, the first result is the
+                reference, and its noise counts in every step.
             sem: the standard error of `over`.
 
         Returns:
@@ -363,8 +404,8 @@ class Ledger:
             )
         if over is None and not self.trials:
             raise NoResultsError("gain over the first result: no result was told yet")
-        if over is None and self.optimizer.baseline is not None:
-            return self._gain_over_baseline()
+        if over is None and self._today.kind != "first point":
+            return self._gain_over_today()
         reference = self.values[0] if over is None else float(over)
         total = np.cumsum(self.optimizer.sign * (self.values - reference))
         steps, noise = np.arange(1, len(self.trials) + 1), self._noise_variances()
@@ -375,13 +416,19 @@ class Ledger:
         return RunningTotal(total, np.sqrt(variance))
 
     @one_thread()
-    def _gain_over_baseline(self) -> RunningTotal:
-        """What the observed values exceed the posterior means at the baselines by."""
+    def _gain_over_today(self) -> RunningTotal:
+        """What the observed values exceed the posterior means at the references by."""
         references = self._kept()
         points, visits = _distinct_rows(references)
         kept = JointPosterior.at(self.optimizer._situation(), points).running_total(visits)
         total = self.optimizer.sign * (np.cumsum(self.values) - kept.mean)
         return RunningTotal(total, np.sqrt(np.cumsum(self._noise_variances()) + kept.sd**2))
+
+    @property
+    def _today(self) -> Today:
+        found = today(self.optimizer)
+        assert found is not None, "there are results"
+        return found
 
     @property
     def _references(self) -> list[Reference]:
@@ -396,10 +443,11 @@ class Ledger:
         return [every[row.number] for row in self.trials if row.number is not None]
 
     def _kept(self) -> list[Array]:
-        """For each trial, the baseline of its time in its context; the first point without one."""
+        """For each trial, what it is compared to, in its context: the baseline of its time."""
         mine = self._records
         if self.optimizer.baseline is None:
-            return [joined(mine[0].x, each.at) for each in mine]
+            reference = self._today.x
+            return [joined(reference, each.at) for each in mine]
         pairs = zip(self._references, mine, strict=True)
         return [joined(reference.x, each.at) for reference, each in pairs]
 
@@ -455,15 +503,14 @@ class Ledger:
         tried = [
             optimizer._records.trials[row.number].x for row in self.trials if row.number is not None
         ]
-        based = optimizer.baseline is not None
-        kept = [each.x for each in self._references] if based else [tried[0]] * len(tried)
+        kept = self._kept()
         best_x = optimizer.space.encode(optimizer.best().params)
         points, index = _distinct_rows([*tried, best_x, *kept])
         visits, best, others = index[: len(tried)], int(index[len(tried)]), index[len(tried) + 1 :]
         situation = optimizer._situation()
         f = JointPosterior.at(situation, points)
         first = int(others[-1])
-        if based:
+        if optimizer.baseline is not None:
             gain = f.running_difference(visits, others, optimizer.sign)
         else:
             gain = f.better_than(first, optimizer.sign).running_total(visits)
@@ -473,7 +520,7 @@ class Ledger:
             regret=f.better_than(best, -optimizer.sign).running_total(visits),
             gain=gain,
             first=float(f.mean[first]),
-            over="baseline" if based else "first point",
+            over=self._today.kind,
             known=_against(served, situation),
         )
 
@@ -491,7 +538,7 @@ class Ledger:
             regret=f.running_difference(best, visits, optimizer.sign),
             gain=f.running_difference(visits, kept, optimizer.sign),
             first=float(f.mean[kept].mean()),
-            over="first point" if optimizer.baseline is None else "baseline",
+            over=self._today.kind,
             known=_against(served, situation),
         )
 
@@ -547,6 +594,8 @@ class Ledger:
     def violations(self) -> list[Violations]:
         """How often each guardrail was broken by the trials, as expected and as observed."""
         optimizer = self.optimizer
+        if not optimizer.safety.guardrails:
+            return []
         guards = optimizer._current_guards()
         never_ran = ("rejected", "reconsidered")
         every = (row for row in optimizer.history() if row.number is not None)

@@ -22,8 +22,8 @@ from regretless.engine import Optimizer
 from regretless.errors import ConfigError, MissingExtraError, NoResultsError
 from regretless.forecast import Forecast
 from regretless.importance import importances
-from regretless.ledger import Ledger
-from regretless.results import Landscape, Trial
+from regretless.ledger import Ledger, today
+from regretless.results import Best, Landscape, Trial, axis_label
 from regretless.run import Result
 from regretless.space import Float, Int, Scalar
 
@@ -195,6 +195,13 @@ def _amount(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
+_TODAY = {
+    "baseline": "the baseline",
+    "observed setting": "the setting observed before",
+    "first point": "the first result",
+}
+
+
 def plot_reward(
     optimizer: Run,
     ax: Axes | None = None,
@@ -207,8 +214,9 @@ def plot_reward(
         optimizer: an `Optimizer`, a `Result` or a `Study`.
         ax: where to draw; None makes new Axes.
         baseline: what an evaluation would have returned without any tuning.  If it is None, it is
-            what the model expects of the baseline of the run.  If the run has none either, the
-            first result is the baseline; its noise then counts in every step, and the band is wide.
+            what the model expects of the baseline of the run, or else of the setting that was
+            observed before the run.  If there is neither, the first result is the baseline; its
+            noise then counts in every step, and the band is wide.
 
     Returns:
         The Axes.  A dotted line shows when exploration has paid for itself.
@@ -252,9 +260,14 @@ def plot_reward(
             va="top",
             color=_CYCLE[2],
         )
-    name = "the first result" if optimizer.baseline is None else "the baseline"
-    name = name if baseline is None else f"the baseline ({float(baseline):.4g})"
-    ax.set(xlabel="evaluations", ylabel=f"total gain over {name}", xlim=(1, max(2, len(steps))))
+    if baseline is not None:
+        name = f"the baseline ({float(baseline):.4g})"
+    else:
+        found = today(optimizer)
+        name = _TODAY[found.kind] if found else "the first result"
+    unit = "" if optimizer.unit is None else f" ({optimizer.unit})"
+    ends = 1, max(2, len(steps))
+    ax.set(xlabel="evaluations", ylabel=f"total gain over {name}{unit}", xlim=ends)
     return ax
 
 
@@ -347,7 +360,7 @@ def plot_decisions(optimizer: Run, ax: Axes | None = None) -> Axes:
         ax.axhspan(best.low, best.high, color=COLOURS["resample"], alpha=0.15, lw=0)
         ax.axhline(best.mean, color=COLOURS["resample"], lw=1, label="best posterior mean now")
     ends = (-len(prior) - 0.5, max(1, optimizer.asked) - 0.5)
-    ax.set(xlabel="trial", ylabel="observed value", xlim=ends)
+    ax.set(xlabel="trial", ylabel=_label(optimizer, "observed value"), xlim=ends)
     if anything:
         ax.legend(loc="best", frameon=False, fontsize="small", ncols=2)
     return ax
@@ -457,7 +470,7 @@ def _posterior_1d(
             ax.axvspan(left, right, color="#dddddd", lw=0, zorder=0)
         if choice is not None:
             ax.axvline(choice[name], color=_CYCLE[3], lw=1.5, label="next evaluation")
-    above.set(ylabel="value")
+    above.set(ylabel=_label(optimizer, "value"))
     below.set(xlabel=name, ylabel="gain or cost a step", yscale="log")
     top = max(land.expected_improvement.max(), land.evaluation_cost.max())
     below.set_ylim(top * 1e-5, top * 3)
@@ -500,7 +513,7 @@ def _posterior_2d(
     told = _told_at(optimizer)
     sizes = [14 + 8 * len(values) for values in told.values()]
     shown = left.contourf(xs, ys, mean, levels=20, cmap="viridis")
-    left.figure.colorbar(shown, ax=left, label="posterior mean")
+    left.figure.colorbar(shown, ax=left, label=_label(optimizer, "posterior mean"))
     floor = max(float(gain.max()) - 6.0, float(gain.min()))
     shown = right.contourf(xs, ys, np.maximum(gain, floor), levels=20, cmap="magma")
     right.figure.colorbar(shown, ax=right, label="log10 expected improvement")
@@ -594,7 +607,7 @@ def plot_slices(optimizer: Run, axes: Any = None, *, most: int = 6) -> Panels:
     for ax in panels[len(names) :]:
         ax.set_visible(False)
     for ax in panels[::columns]:
-        ax.set_ylabel("posterior mean")
+        ax.set_ylabel(_label(run, "posterior mean"))
     return panels
 
 
@@ -663,7 +676,7 @@ def _draw_pair(
     points = [{**best, first: a, second: b} for b in up for a in across]
     mean = run.landscape(points).mean.reshape(len(up), len(across))
     shown = ax.contourf(across, up, mean, levels=20, cmap="viridis")
-    ax.figure.colorbar(shown, ax=ax)
+    ax.figure.colorbar(shown, ax=ax, label=_label(run, ""))
     rows = [row.params for row in run.history() if row.value is not None]
     tried = {(p[first], p[second]) for p in rows if first in p and second in p}
     ax.scatter(*zip(*sorted(tried), strict=True), s=16, c="white", edgecolors="black", lw=0.6)
@@ -672,6 +685,73 @@ def _draw_pair(
         getattr(ax, f"set_{axis}label")(name)
         if getattr(run.space.parameters[name], "log", False):
             getattr(ax, f"set_{axis}scale")("log")
+
+
+def plot_contexts(optimizer: Run, axes: Any = None) -> Panels:
+    """Plot what the best setting of each context is expected to bring, for each kind of context.
+
+    A panel has the values of one context; the others are as they were seen last.  It also has the
+    setting that is best on average, to show what is gained by a setting for each context.
+
+    Args:
+        optimizer: an `Optimizer`, a `Result` or a `Study` with contexts.
+        axes: one Axes for each context; None makes new ones.
+
+    Returns:
+        The Axes.  A band is the 95 % interval of the best setting.
+
+    Raises:
+        ConfigError: `optimizer` is not a run, or has no contexts.
+        NoResultsError: no result was told yet.
+        MissingExtraError: matplotlib is not installed.
+
+    Example:
+        >>> import regretless as rl
+        >>> from regretless.plotting import plot_contexts
+        >>> space, hours = rl.Space({"x": rl.Float(0.0, 1.0)}), {"hour": rl.Cyclic(0, 24)}
+        >>> optimizer = rl.Optimizer(space, budget=20, contexts=hours)
+        >>> for hour in range(8):
+        ...     trial = optimizer.ask(context={"hour": 3 * hour})
+        ...     optimizer.tell(trial, -((trial.params["x"] - hour / 8) ** 2))
+        >>> panels = plot_contexts(optimizer)  # then panels[0].figure.savefig("contexts.png")
+        >>> panels[0].get_xlabel()
+        'hour'
+    """
+    run = _optimizer(optimizer, "plot_contexts")
+    last = run._records.last_context
+    if run.contexts is None or last is None:
+        raise ConfigError("plot_contexts: need a run with contexts and a result")
+    usual, count = run.best().params, len(run.contexts)
+    panels = _panels(axes, (4.2 * count, 3.2), ncols=count, sharey=True)
+    for ax, (name, parameter) in zip(panels, run.contexts.items(), strict=True):
+        places = np.linspace(0.0, 1.0, 25)
+        values = list(dict.fromkeys(parameter.decode(u) for u in parameter.scale.snap(places)))
+        seen = [{**last, name: value} for value in values]
+        best = [run.best(context=each) for each in seen]
+        kept = [run.predict(usual, context=each)[0] for each in seen]
+        _draw_contexts(ax, values, best, kept)
+        ax.set_xlabel(name)
+    panels[0].set_ylabel(_label(run, "posterior mean"))
+    panels[0].legend(fontsize="small")
+    return panels
+
+
+def _draw_contexts(ax: Any, values: list[Scalar], best: list[Best], kept: list[float]) -> None:
+    mean, low, high = ([getattr(each, part) for each in best] for part in ("mean", "low", "high"))
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        ax.fill_between(values, low, high, color=_CYCLE[0], alpha=0.2, lw=0)
+        ax.plot(values, mean, color=_CYCLE[0], label="best setting of each context")
+        ax.plot(values, kept, color=_CYCLE[1], ls="--", label="best setting on average")
+        return
+    names = [str(value) for value in values]
+    half = [each.high - each.mean for each in best]
+    ax.errorbar(names, mean, yerr=half, fmt="o", capsize=3, label="best setting of each context")
+    ax.plot(names, kept, "s", color=_CYCLE[1], label="best setting on average")
+
+
+def _label(optimizer: Optimizer, otherwise: str) -> str:
+    """What the results are, for an axis."""
+    return axis_label(optimizer.metric, optimizer.unit, otherwise)
 
 
 def _most_important(optimizer: Optimizer, count: int) -> list[str]:

@@ -293,6 +293,16 @@ def _percent(probability: float) -> str:
     return f"{100 * probability:.0f} %"
 
 
+def axis_label(metric: str | None, unit: str | None, otherwise: str = "value") -> str:
+    """What the results are, for an axis or a heading: "p99 latency (ms)"."""
+    return (metric or otherwise) + ("" if unit is None else f" ({unit})")
+
+
+def with_unit(number: str, unit: str | None) -> str:
+    """A number with its unit: "12.1 ms", and "12 %"."""
+    return number if unit is None else f"{number} {unit}"
+
+
 def _listed(context: Mapping[str, Scalar]) -> str:
     return ", ".join(f"{name} = {_shown(value)}" for name, value in context.items())
 

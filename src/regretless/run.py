@@ -134,6 +134,8 @@ def maximize(
     free_start: bool | None = None,
     optimum: float | None = None,
     bound: float | None = None,
+    metric: str | None = None,
+    unit: str | None = None,
     executor: Executor | None = None,
     workers: int | None = None,
     callbacks: Iterable[Callback] = (),
@@ -164,6 +166,8 @@ def maximize(
         free_start: whether the points of the start may break guardrails; see `Optimizer`.
         optimum: the best value that f can take, if it is known; see `Optimizer`.
         bound: a value that f can't exceed, if only that is known; see `Optimizer`.
+        metric: what f returns, such as "p99 latency", to be shown; see `Optimizer`.
+        unit: its unit, such as "ms", to be shown; see `Optimizer`.
         executor: an executor of concurrent.futures, on which f is called; None calls it here.
         workers: how many evaluations run at a time on the executor; None takes its own size.
         callbacks: functions that are called as callback(optimizer, trial, value) after each result;
@@ -207,6 +211,8 @@ def maximize(
         free_start=free_start,
         optimum=optimum,
         bound=bound,
+        metric=metric,
+        unit=unit,
     )
     f_star = optimum if f_star is None else f_star
     return _run(f, optimizer, executor, workers, callbacks, progress, f_star)
@@ -231,6 +237,8 @@ def minimize(
     free_start: bool | None = None,
     optimum: float | None = None,
     bound: float | None = None,
+    metric: str | None = None,
+    unit: str | None = None,
     executor: Executor | None = None,
     workers: int | None = None,
     callbacks: Iterable[Callback] = (),
@@ -266,6 +274,8 @@ def minimize(
         free_start=free_start,
         optimum=optimum,
         bound=bound,
+        metric=metric,
+        unit=unit,
     )
     f_star = optimum if f_star is None else f_star
     return _run(f, optimizer, executor, workers, callbacks, progress, f_star)

@@ -21,7 +21,6 @@ from regretless.cli.arguments import drift_of, from_json, listed_parameters, nam
 from regretless.engine import check_automatic
 from regretless.errors import ConfigError, MissingExtraError, RegretlessError
 from regretless.horizon import Horizon as GivenHorizon
-from regretless.results import Row
 from regretless.space import Contexts, Space, change_from_json
 from regretless.studies import Study, known_before, observe_nth, study_json
 
@@ -208,6 +207,10 @@ def create(
             ' {"hour": {"type": "cyclic", "low": 0, "high": 24}}'
         ),
     ] = None,
+    metric: Annotated[
+        str | None, typer.Option(help='What the results measure, to be shown: "p99 latency"')
+    ] = None,
+    unit: Annotated[str | None, typer.Option(help="The unit of the results, to be shown.")] = None,
     storage: Storage = DEFAULT,
 ) -> None:
     """Create a study.  If it exists, its settings must be the same.
@@ -234,6 +237,8 @@ def create(
         "optimum": optimum,
         "bound": bound,
         "drift": drift_of(drift),
+        "metric": metric,
+        "unit": unit,
     }
     texts = {"baseline": baseline, "guardrails": guardrails, "max_step": max_step}
     options |= {name: from_json(name, text) for name, text in texts.items() if text is not None}
@@ -692,11 +697,7 @@ def export(
     if form not in ("csv", "json"):
         raise ConfigError(f"format: need csv or json, got {form!r}")
     with _reading(storage, study) as opened:
-        rows = [row.flat() for row in opened.history()]
-        empty = Row(None, "", dict.fromkeys(opened.space.names), None, None, None, None).flat()
-    # Metrics and controls are only in the rows that have them.
-    header = list(dict.fromkeys(name for row in (empty, *rows) for name in row))
-    text.write_rows(output, form, header, rows)
+        text.write_rows(output, form, opened.space, opened.history())
 
 
 @app.command()

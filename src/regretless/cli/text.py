@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shlex
 import sys
@@ -37,10 +36,11 @@ from regretless.engine import (
 )
 from regretless.errors import ConfigError, StorageError
 from regretless.ledger import Ledger, Violations
-from regretless.results import Allocation, Best, Row, Trial
+from regretless.results import Allocation, Best, Row, Trial, axis_label
 from regretless.safety import OBJECTIVE
 from regretless.space import Scalar, Space
-from regretless.studies import Snapshot, allocation_json, trial_json
+from regretless.studies import Snapshot, allocation_json, csv_cell, trial_json, write_csv
+from regretless.verdict import verdict
 
 if TYPE_CHECKING:  # the journal needs SQLAlchemy, and `regretless` must name rich if it is missing
     from rich.console import Console
@@ -65,11 +65,12 @@ def summary(view: Snapshot, where: str, now: datetime | None = None) -> list[str
     counts = ", ".join(f"{n} {status}" for status, n in states.items()) or "nothing yet"
     archived = " (archived)" if view.archived else ""
     lines = [
-        f"{view.name}{archived} in {where}: {optimizer.direction} with {optimizer.policy.name},"
+        f"{view.name}{archived} in {where}: {_aim(optimizer)} with {optimizer.policy.name},"
         f" asked {optimizer._records.horizon} ({counts}),"
         f" last event {age(now - view.time)} ago"
     ]
     if optimizer.observations:
+        lines.append(str(verdict(optimizer)))
         lines += best_point(optimizer.best())
         noise = optimizer.noise_range()
         lines += [] if noise is None else [f"noise: {noise}"]
@@ -83,6 +84,12 @@ def summary(view: Snapshot, where: str, now: datetime | None = None) -> list[str
         waiting = (f"{t.number} (for {age(now - view.since[t.number])})" for t in trials)
         lines += [f"{status}: {', '.join(waiting)}"] if trials else []
     return lines
+
+
+def _aim(optimizer: Optimizer) -> str:
+    """What the run is for: "minimize p99 latency (ms)"."""
+    label = axis_label(optimizer.metric, optimizer.unit, "")
+    return " ".join(filter(None, (optimizer.direction, label)))
 
 
 def best_point(best: Best) -> list[str]:
@@ -256,7 +263,7 @@ def _with_certainty(told: Outcome) -> str:
 
 def short(value: Scalar) -> str:
     """A value with four digits, if it is a float."""
-    return f"{value:.4g}" if isinstance(value, float) else str(_cell(value))
+    return f"{value:.4g}" if isinstance(value, float) else str(csv_cell(value))
 
 
 def clock(time: datetime) -> str:
@@ -294,7 +301,7 @@ def assignments(trial: Trial, names: Sequence[str]) -> str:
     """
     values = {f"params_{name}": trial.params.get(name, "") for name in names}
     pairs = {"trial": trial.number, **values}.items()
-    return " ".join(f"{name}={shlex.quote(str(_cell(value)))}" for name, value in pairs)
+    return " ".join(f"{name}={shlex.quote(str(csv_cell(value)))}" for name, value in pairs)
 
 
 # --- printing -------------------------------------------------------------------------------------
@@ -414,33 +421,24 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def write_rows(
-    output: Path | None, form: str, header: Sequence[str], rows: list[dict[str, Any]]
-) -> None:
-    """Write rows as CSV or JSON.
+def write_rows(output: Path | None, form: str, space: Space, rows: Sequence[Row]) -> None:
+    """Write a history as CSV or JSON.
 
     Args:
         output: a file; None is stdout.
         form: "csv" or "json".
-        header: the names of the columns.
-        rows: one dict for each row, with all of these names.
+        space: the search space, for the names of the columns.
+        rows: the history.
 
     Raises:
         ConfigError: the file cannot be written.
     """
     with _writing(output) as file:
         if form == "json":
-            json.dump(rows, file, allow_nan=False)
+            json.dump([row.flat() for row in rows], file, allow_nan=False)
             file.write("\n")
-            return
-        writer = csv.DictWriter(file, list(header), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({k: _cell(v) for k, v in row.items()} for row in rows)
-
-
-def _cell(value: Any) -> Any:
-    """A value for CSV: lists and dicts, as structured parameters have them, are JSON."""
-    return json.dumps(value) if isinstance(value, list | dict) else value
+        else:
+            write_csv(file, space, rows)
 
 
 @contextmanager

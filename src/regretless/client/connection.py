@@ -50,8 +50,8 @@ class Connection:
         )
         self._place = parts.netloc
         self._base = parts.path.rstrip("/")
-        self._timeout = _checked_seconds("timeout", timeout)
-        self._patience = _checked_seconds("patience", patience, least=0.0)
+        self._timeout = checked_seconds("timeout", timeout)
+        self._patience = checked_seconds("patience", patience, least=0.0)
         self._headers = {"Authorization": f"Bearer {_checked_token(token)}"} if token else {}
 
     def __repr__(self) -> str:
@@ -125,7 +125,7 @@ def _checked_url(url: str) -> SplitResult:
     raise ConfigError(f"url: need http://host:port in ASCII ({encoded}), got {shown(url)}")
 
 
-def _checked_seconds(name: str, value: float, least: float | None = None) -> float:
+def checked_seconds(name: str, value: float, least: float | None = None) -> float:
     if not (is_number(value) and (value > 0 if least is None else value >= least)):
         wanted = "positive" if least is None else f"at least {least:g}"
         raise ConfigError(f"{name}: need seconds, {wanted} and finite, got {shown(value)}")

@@ -132,6 +132,8 @@ class Client(Connection):
         optimum: float | None = None,
         bound: float | None = None,
         contexts: Mapping[str, Parameter] | None = None,
+        metric: str | None = None,
+        unit: str | None = None,
     ) -> RemoteStudy:
         """Create a study, or open it if it exists with the same settings.
 
@@ -162,6 +164,8 @@ class Client(Connection):
             "contexts": None if contexts is None else Contexts(contexts).to_json(),
             "horizon": horizon,
             "drift": drift.to_json() if isinstance(drift, Drift) else drift,
+            "metric": metric,
+            "unit": unit,
         }
         given = {key: value for key, value in settings.items() if value is not None}
         limits = {
@@ -228,7 +232,7 @@ class RemoteStudy:
 
     def __init__(self, client: Client, name: str) -> None:
         """Use `Client.study` or `Client.create`."""
-        _check_name(name)
+        check_name(name)
         self._called(name)
         self._own: WeakValueDictionary[int, Trial] = WeakValueDictionary()  # by id
         self._client = client
@@ -443,7 +447,7 @@ class RemoteStudy:
 
     def rename(self, new: str) -> None:
         """Give the study a new name; see `Study.rename`."""
-        _check_name(new)
+        check_name(new)
         if new != self.name:
             self._post("/rename", {"name": new})
             self._called(new)
@@ -656,7 +660,7 @@ def _said(why: str | None) -> dict[str, Any]:
     return {} if why is None else {"why": checked_why(why)}
 
 
-def _check_name(name: object) -> None:
+def check_name(name: object) -> None:
     """Raise ConfigError for a name that no study of a service can have."""
     if not isinstance(name, str) or not name:
         raise ConfigError(f"name: need the name of a study, got {shown(name)}")

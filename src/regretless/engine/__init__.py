@@ -1,6 +1,7 @@
 """Ask and tell, without any input or output."""
 
 from regretless.engine.allocation import Split, check_allocates
+from regretless.engine.crowd import SPOILERS, Crowd
 from regretless.engine.events import (
     Abandoned,
     Allocated,
@@ -45,6 +46,7 @@ from regretless.engine.watch import warn_of
 
 __all__ = [
     "SLOTS",
+    "SPOILERS",
     "Abandoned",
     "Allocated",
     "Approved",
@@ -53,6 +55,7 @@ __all__ = [
     "Baseline",
     "Changed",
     "Created",
+    "Crowd",
     "Direction",
     "Ended",
     "Event",

@@ -6,6 +6,7 @@ batch of asks.  How the shares follow from the decisions is derived in engine/tr
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,6 +31,9 @@ from regretless.results import Decision
 
 if TYPE_CHECKING:
     from regretless.engine.optimizer import Optimizer
+
+
+_TRIES = 2  # proposals for each row, until one is a setting that has no row yet
 
 
 class Split(NamedTuple):
@@ -78,6 +82,7 @@ def next_table(optimizer: Optimizer, given: Split, now: datetime) -> Allocated:
     if (last := optimizer._records.table) is not None and now < last.time:
         raise ConfigError(f"time: the table in use is of {last.time}, got {shown(now)}")
     twin = optimizer.copy()
+    twin._begin_tables()
     twin._at(now)
     # A row that explores has a small share of the traffic, and what it finds is for all of it.
     twin._gain_share = max(1.0, 1.0 / (given.arms * twin.defaults.traffic.usual_share))
@@ -116,8 +121,13 @@ def _chosen(twin: Optimizer, arms: int) -> list[tuple[Asked, str]]:
         take(twin._records.asking(twin.space.validate(twin.baseline), why), BASELINE)
     if known:
         take(twin._asking_best(), MAIN)
-    while len(rows) < arms and twin.remaining and take(twin.propose(), EXPLORE):
-        pass
+    scratch = twin.copy()  # a setting that comes again counts as pending twice there
+    for _ in range(_TRIES * (arms - len(rows))):
+        if len(rows) == arms or not scratch.remaining:
+            break
+        asked = scratch.propose()
+        scratch.apply(asked)
+        take(replace(asked, number=len(twin._records.trials)), EXPLORE)
     if not rows:  # nothing is known, and nothing is left to try
         take(twin.propose(), MAIN)
     return rows

@@ -22,11 +22,18 @@ from regretless._internal.blas import one_thread
 from regretless._internal.frames import dataframe_of
 from regretless._internal.locks import WithLock, in_turn
 from regretless._internal.shown import shown
-from regretless._internal.validate import LEAST_SCALE, is_iterable, is_one_of, whole
+from regretless._internal.validate import (
+    LEAST_SCALE,
+    check_name,
+    is_iterable,
+    is_one_of,
+    whole,
+)
 from regretless.defaults import Noise, defaults_of
 from regretless.design import Start, checked_design, checked_n0, farthest
 from regretless.engine import saved
 from regretless.engine.allocation import Split, next_table
+from regretless.engine.crowd import OLDEST, OUTDATING, Crowd
 from regretless.engine.events import (
     Abandoned,
     Allocated,
@@ -79,7 +86,7 @@ from regretless.model import (
     checked_model,
     likeness,
 )
-from regretless.policies import EIC, Constraint, Policy, make_policy, stored_policy
+from regretless.policies import EIC, POLICIES, Constraint, Policy, make_policy, stored_policy
 from regretless.results import (
     Allocation,
     Arm,
@@ -90,6 +97,7 @@ from regretless.results import (
     PeriodEffect,
     Row,
     Trial,
+    axis_label,
     number_of,
 )
 from regretless.safety import CONTROL, OBJECTIVE, Guardrail, Measured, Mode, Safety, Step
@@ -108,10 +116,12 @@ class _Proposal(NamedTuple):
     guards: Guards
     x: Array
     decision: Decision
+    situation: Situation | None = None  # what it was weighed in; None for a point of the start
 
 
 _BLIND_DRAWS = 64  # from which the first is taken at which all guardrails hold
 _SEEN = 256  # so many contexts, those seen last, stand for those to come
+_MANY = 64  # followers, for which a search is made if one of them would have one
 _MOST_DRAWS = 1000  # until one is not near a rejected point
 
 
@@ -144,7 +154,7 @@ class Optimizer(WithLock):
         noise: "auto" to find out where results scatter more, or "constant"; see `Model`.  None for
             what the model says.
         defaults: the version of the library's defaults; None for the newest.  A run that was
-            created with an older version keeps that version.  3 is a candidate for the next one.
+            created with an older version keeps that version.  3 and 4 are candidates.
         baseline: the setting that runs today.
         loss_budget: the most that the run may lose in all against the baseline, in the units of
             the results.
@@ -167,6 +177,8 @@ class Optimizer(WithLock):
             results then count less, and sudden changes are noticed.
         contexts: what the environment decides and the run only sees, such as the hour of the day:
             `{"hour": rl.Cyclic(0, 24)}`.  Each `ask` then needs its `context`.
+        metric: what the results measure, such as "p99 latency".  It is only shown.
+        unit: the unit of the results, such as "ms".  It is only shown.
 
     Raises:
         ConfigError: a setting is not valid.
@@ -214,6 +226,8 @@ class Optimizer(WithLock):
         horizon: int | None = None,
         drift: str | Drift | None = None,
         contexts: Mapping[str, Parameter] | None = None,
+        metric: str | None = None,
+        unit: str | None = None,
     ) -> None:
         if not isinstance(space, Space):
             raise ConfigError(f"space: need a Space, got {shown(space)}")
@@ -232,6 +246,7 @@ class Optimizer(WithLock):
         model = Model.default(rules) if model is None else model
         model = checked_model(self._whole.columns, model, self.defaults.fit)
         self.model = model if noise is None else replace(model, noise=noise)
+        self._first_model = self.model  # a table may change it, see `_begin_tables`
         self.safety = Safety.checked(
             space,
             {
@@ -252,6 +267,10 @@ class Optimizer(WithLock):
             fit = self.defaults.loss.applied_to(self.defaults.fit)
             self.defaults = self.defaults._replace(fit=fit)
         self._known = Known.of(optimum, bound)
+        for what, name in (("metric", metric), ("unit", unit)):
+            if name is not None:
+                check_name(what, name)
+        self.metric, self.unit = metric, unit
         self.drift = Drift.checked(drift)
         if self.drift is not None and self.model.noise != "constant":
             raise ConfigError("drift: not together with noise='auto', give one of the two")
@@ -1005,7 +1024,17 @@ class Optimizer(WithLock):
         self._records.fold_reported(event)
         self._unlearnt = True
 
+    def _begin_tables(self) -> None:
+        """Use the model for results of tables from now on, if the user gave no model."""
+        usual = self.defaults.model
+        if self._records.tables or self.model != Model.default(usual):
+            return
+        self.model = Model.default(self.defaults.traffic.model(usual))
+        self._belief = self._belief.with_model(self.model)
+        self._proposed = (None, self._belief, self._guards)
+
     def _on_allocated(self, event: Allocated) -> None:
+        self._begin_tables()
         self._at(event.table.time)
         for asked in event.asked:
             self._on_asked(asked)
@@ -1067,12 +1096,19 @@ class Optimizer(WithLock):
             "direction": self.direction,
             "design": self._first_design,
             "n0": self._start.n0,
-            "model": self.model.to_json(),
+            "model": self._first_model.to_json(),
             "defaults": self.defaults.version,
             **safety,
             **known,
             **contexts,
+            **self._labels,
         }
+
+    @property
+    def _labels(self) -> dict[str, str]:
+        """The name of the results and their unit, as far as they were given."""
+        labels = {"metric": self.metric, "unit": self.unit}
+        return {name: text for name, text in labels.items() if text is not None}
 
     @classmethod
     def from_spec(
@@ -1105,7 +1141,171 @@ class Optimizer(WithLock):
         For studies and front ends; users do not need it.
         """
         here = self._records.checked_context(context)
-        belief, guards, x, decision = self._decide(self._records.place(here))
+        return self._asking(self._decide(self._records.place(here)), here)
+
+    @in_turn
+    @one_thread()
+    def propose_batch(
+        self, n: int, *, refit: bool = True, fit: dict[str, Any] | None = None
+    ) -> list[Asked]:
+        """The events of the next `n` asks; none of them is applied yet.
+
+        It is for many who ask at the same time.  The first proposal is that of `propose`.  The
+        others, its followers, are chosen among a list of points (see `Shortlist`), with all
+        proposals before them as pending.  That takes a few milliseconds each.  Where a follower
+        can't be chosen like this, it is found by a search, as in `ask`: in the start, with
+        contexts, limits, small steps, costs of a change, frozen parameters or rejected trials, and
+        with policies that do not search or are not the library's.
+
+        For studies and front ends; users do not need it.
+
+        Args:
+            n: the number of proposals.
+            refit: whether to fit the model if that is due.  Otherwise the last fit is used.
+            fit: a fit that `fit_if_due` of a copy has returned meanwhile, to be used instead.
+        """
+        return self._propose_many(n, None, refit, fit)[0]
+
+    @in_turn
+    @one_thread()
+    def propose_more(
+        self, n: int, crowd: Crowd | None, fit: dict[str, Any] | None = None
+    ) -> tuple[list[Asked], Crowd | None]:
+        """The events of the next `n` asks, and what further ones can be chosen in.
+
+        It is for many who ask all the time.  As long as a crowd can be kept up with what was told
+        and asked since, all proposals are followers.  Each knows all results.  Otherwise there is a
+        new leader, as in `propose_batch`; a fit that is due waits, see `fit_if_due`.
+
+        Args:
+            n: the number of proposals.
+            crowd: what an earlier call, or `lead`, has returned; None if there is none.
+            fit: see `propose_batch`.
+        """
+        return self._propose_many(n, crowd, False, fit)
+
+    @in_turn
+    @one_thread()
+    def lead(self, fit: dict[str, Any] | None = None) -> Crowd | None:
+        """Search for candidates, for `propose_more`; None if there is nothing to search.
+
+        Call it on a copy, which need not be up to date when the search is over.
+        """
+        if not (self._belief.told and self.has_followers):
+            return None
+        return self._crowd(self._decide(NOWHERE, False, fit), _MANY, len(self._log))
+
+    def _propose_many(
+        self, n: int, crowd: Crowd | None, refit: bool, fit: dict[str, Any] | None
+    ) -> tuple[list[Asked], Crowd | None]:
+        self._records.checked_context(None)
+        twin, events = self.copy(), list[Asked]()
+        crowd = None if crowd is None else twin._kept_up(crowd)
+        for left in range(whole("n", n, least=1), 0, -1):
+            leads = crowd is None
+            if crowd is None:
+                proposal = twin._decide(NOWHERE, refit, fit)
+                fit = None
+            else:
+                proposal, crowd = twin._follow(crowd)
+            events.append(twin._asking(proposal, None))
+            if len(events) == 1:
+                self._proposed = twin._proposed
+                self._belief = self._belief.with_posterior_of(proposal.belief)
+            twin.apply(events[-1])
+            if leads and (left > 1 or not refit):
+                crowd = twin._crowd(proposal, max(left - 1, 1), len(self._log))
+        return events, crowd
+
+    @in_turn
+    @one_thread()
+    def fit_if_due(self) -> dict[str, Any] | None:
+        """A new fit of the model, for `propose_batch`; None if none is due."""
+        if not self._belief.told:
+            return None
+        fresh = self._belief.refit_if_due()
+        return None if fresh.source is self._belief.source else fresh.source
+
+    def _crowd(self, proposal: _Proposal, left: int, seen: int) -> Crowd | None:
+        """What `left` followers of a proposal are chosen in; None if they need searches."""
+        leader = proposal.situation
+        if leader is None or not self.has_followers:
+            return None
+        if not self._may_revisit(leader, left):
+            leader = replace(leader, revisit=False)
+        fits, told = (self._belief.source, proposal.belief.source), len(self._belief.told)
+        shortlist = leader.shortlisted([*self._under_way, proposal.x])
+        crowd = Crowd(leader, shortlist, told, seen, fits, fits[0] == fits[1])
+        return self._with_pending(crowd)
+
+    def _with_pending(self, crowd: Crowd) -> Crowd:
+        """The crowd with the results and pending trials of now, which are all listed."""
+        leader, shortlist = crowd.leader, crowd.shortlist
+        new = self._belief.told.since(crowd.told)
+        results = [leader.result(each, shortlist.known) for each in new]
+        shortlist = shortlist.updated(results, self._under_way, leader.weigh)
+        return replace(crowd, shortlist=shortlist, told=len(self._belief.told))
+
+    def _kept_up(self, crowd: Crowd) -> Crowd | None:
+        """The crowd with the results and pending trials of now; None if it is outdated."""
+        belief, pending = self._belief, self._under_way
+        fixed = self.drift is None and not (belief.controls or self._records.totals)
+        follows = belief.source == crowd.fit and belief.told.continues(crowd.leader.belief.told)
+        if not (fixed and follows and self.has_followers):
+            return None
+        if any(isinstance(event, OUTDATING) for event in self._log[crowd.seen :]):
+            return None
+        if len(belief.told) - crowd.since > OLDEST * (len(pending) + 1):
+            return None
+        if not crowd.shortlist.has([*pending, *(each.x for each in belief.told.since(crowd.told))]):
+            points = [*pending, *(each.x for each in belief.told.since(crowd.since))]
+            crowd = replace(crowd, shortlist=crowd.leader.shortlisted(points), told=crowd.since)
+        return self._with_pending(crowd)
+
+    @property
+    def _under_way(self) -> tuple[Array, ...]:
+        """The points whose results are not known yet."""
+        waiting, proposed = self._records.waiting, self._records.proposed
+        others = (*waiting.values(), *proposed.values(), *self._immature())
+        return tuple(record.whole for record in others)
+
+    @property
+    def has_followers(self) -> bool:
+        """Whether the followers of a batch are chosen without a search; see `propose_batch`."""
+        safety, policy = self.safety, type(self.policy)
+        own = POLICIES.get(self.policy.name) is policy and policy.shortcut is Policy.shortcut
+        steps = safety.max_step or safety.change_cost or safety.sparse_changes
+        free = not (self._is_limited or steps or self.space.frozen or self._contexts)
+        return own and free and self._records.rejections is None
+
+    def _follow(self, crowd: Crowd) -> tuple[_Proposal, Crowd]:
+        """The next point, chosen without a search, and the crowd in which it is pending."""
+        leader, belief = crowd.leader, self._belief
+        if not crowd.is_stored:
+            assert crowd.fits[1] is not None
+            belief = belief.with_fit(crowd.fits[1])
+        situation = replace(
+            leader,
+            belief=replace(belief, posterior=leader.posterior),
+            waiting=self._under_way,
+            horizon=self._horizon(leader.belief, NOWHERE),
+            rng=np.random.default_rng([self.seed, len(self._records.trials)]),
+            revisit=False,
+            shortlist=crowd.shortlist,
+        )
+        if self._may_revisit(situation):
+            situation = replace(situation, revisit=True)
+        plain = replace(self._plain_decision(), refitted=not crowd.is_stored)
+        x, decision = situation.decide(plain)
+        decision = replace(decision, holds=self._guards.holds(x))
+        weight = 1.0 if leader.weigh is None else leader.weigh(crowd.shortlist.posterior, x)
+        shortlist = crowd.shortlist.expecting(x, weight)
+        after = replace(crowd, shortlist=shortlist, is_stored=True)
+        return _Proposal(belief, self._guards, x, decision), after
+
+    def _asking(self, proposal: _Proposal, here: dict[str, Scalar] | None) -> Asked:
+        """The event of a proposal, in a context."""
+        belief, guards, x, decision, _ = proposal
         decision = self._with_note(decision, here)
         self._warn(decision)
         fit = belief.source if decision.refitted else None
@@ -1235,6 +1435,7 @@ class Optimizer(WithLock):
 
         self._belief = self._belief.carried(self._whole.columns, carry_all)
         self._guards = self._guards.carried(self._whole.columns, carry_all)
+        self._watch = None if self._watch is None else self._watch.carried(carry_all)
         self._proposed = (None, self._belief, self._guards)
         start = self._start
         points = start.points if start.listed else None
@@ -1342,15 +1543,22 @@ class Optimizer(WithLock):
 
     # -- deciding ----------------------------------------------------------------------------------
 
-    def _decide(self, at: Array) -> _Proposal:
-        """The next point, and the beliefs that it follows from, with new fits if they are due.
-
-        `at` has the coordinates of the context, and the point has them as its last columns.
-        """
-        rng = np.random.default_rng([self.seed, len(self._records.trials)])
+    def _plain_decision(self) -> Decision:
+        """The next decision without its numbers."""
         under_way = len(self._records.waiting) + len(self._records.proposed)
         endless = self._records.horizon.is_endless or None
-        plain = Decision("design", self.policy.name, self.remaining, under_way, endless=endless)
+        return Decision("design", self.policy.name, self.remaining, under_way, endless=endless)
+
+    def _decide(
+        self, at: Array, refit: bool = True, fit: dict[str, Any] | None = None
+    ) -> _Proposal:
+        """The next point, and the beliefs that it follows from, with new fits if they are due.
+
+        `at` has the coordinates of the context, and the point has them as its last columns.  The
+        other arguments are those of `propose_batch`.
+        """
+        rng = np.random.default_rng([self.seed, len(self._records.trials)])
+        plain = self._plain_decision()
         guards = self._guards.refit_if_due().current().relative_to(self._reference(at))
         baseline = self._refuge(guards, at)
         reach = self._reach(at)
@@ -1398,7 +1606,7 @@ class Optimizer(WithLock):
             )
             why = replace(plain, reason=reason, holds=guards.holds(x), caution=caution)
             return _Proposal(self._belief, guards, x, why)
-        fresh = self._belief.refit_if_due()
+        fresh = self._believed(refit, fit)
         plain = replace(plain, refitted=fresh.source is not self._belief.source)
         situation = self._situation(fresh, rng, guards, at)
         if not (points or plain.refitted) and self._may_revisit(situation):
@@ -1410,10 +1618,16 @@ class Optimizer(WithLock):
                 raise self._nothing_left()
             x, decision = found
         decision = replace(decision, holds=guards.holds(x))
-        return _Proposal(situation.belief, guards, x, decision)
+        return _Proposal(situation.belief, guards, x, decision, None if points else situation)
 
-    def _may_revisit(self, situation: Situation) -> bool:
-        """Whether the next trial is chosen among the visited points, see `RevisitRules`."""
+    def _believed(self, refit: bool, fit: dict[str, Any] | None) -> Belief:
+        """The belief of the next decision; see `propose_batch`."""
+        if fit is not None:
+            return self._belief.with_fit(fit).current()
+        return self._belief.refit_if_due() if refit else self._belief.current()
+
+    def _may_revisit(self, situation: Situation, count: int = 1) -> bool:
+        """Whether the next trials are chosen among the visited points, see `RevisitRules`."""
         rules, limited = self.defaults.revisit, self.space.frozen or self.safety.max_step
         if rules is None or limited or self._contexts or not self.policy.merge:
             return False
@@ -1424,7 +1638,7 @@ class Optimizer(WithLock):
             if record.trial.decision.reason != "resample":
                 break
             repeats += 1
-        return rules.due(len(trials), repeats)
+        return all(rules.due(len(trials) + i, repeats) for i in range(count))
 
     def _draw(self, rng: np.random.Generator, at: Array) -> Array:
         """A point at random that is not near a rejected one."""
@@ -1588,7 +1802,6 @@ class Optimizer(WithLock):
         if belief is None and current.source is self._belief.source:
             self._belief = current  # so that its posterior is not updated again
         guards = self._current_guards(at) if guards is None else guards
-        waiting, proposed = self._records.waiting, self._records.proposed
         safety, refuge, base = self.safety, self._refuge(guards, at), self._reference(at)
         running = self._running if safety.change_cost else None
         if running is not None and not self._records.is_here(running):
@@ -1597,10 +1810,7 @@ class Optimizer(WithLock):
             policy=self.policy,
             space=self._whole,
             belief=current,
-            waiting=tuple(
-                record.whole
-                for record in (*waiting.values(), *proposed.values(), *self._immature())
-            ),
+            waiting=self._under_way,
             horizon=self._horizon(current, at),
             sign=self._sign,
             rng=rng or np.random.default_rng([self.seed, len(self._records.trials)]),
@@ -1744,6 +1954,7 @@ def html_of(optimizer: Optimizer, name: str = "Optimizer") -> str:
     state = {
         "policy": optimizer.policy.name,
         "direction": optimizer.direction,
+        "results are": axis_label(optimizer.metric, optimizer.unit),
         "evaluations": f"{optimizer._records.horizon} asked for",
         "results": optimizer.observations,
         "pending": len(optimizer.pending),

@@ -27,6 +27,8 @@ _AS_THEY_ARE = (
     "bound",
     *SAFETY,
     "drift",
+    "metric",
+    "unit",
 )
 
 

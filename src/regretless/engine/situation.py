@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless.defaults import Defaults
+from regretless.engine.batch import NEW, Result, Shortlist, Weigh, expected_maximum
 from regretless.engine.guards import Guards
 from regretless.engine.known import Known, is_contradicted
 from regretless.horizon import Horizon
 from regretless.improvement import h
-from regretless.model import Belief, Fitted, Posterior, at_context
+from regretless.model import Belief, Fitted, Observation, Posterior, at_context
 from regretless.policies import (
     FEASIBLE,
     Candidates,
@@ -93,6 +94,7 @@ class Situation:
     change_cost: float = 0.0  # what a change of it costs, in the user's units
     sparse_from: Array | None = None  # the point from which few parameters are to be changed
     revisit: bool = False  # whether to choose among the visited points, see `RevisitRules`
+    shortlist: Shortlist | None = None  # all that may be chosen, for a follower of a batch
 
     @property
     def fitted(self) -> Fitted:
@@ -249,6 +251,8 @@ class Situation:
 
         In a context, its sds are those of what settings differ by.
         """
+        if self.shortlist is not None:
+            return self.shortlist.posterior
         posterior = self.posterior
         for x in self.waiting:
             posterior = self._with_pending(posterior, x)
@@ -263,14 +267,22 @@ class Situation:
         """The posterior, in which x counts as observed."""
         if self.fitted.noise is None:
             return posterior.expecting(x)
+        return posterior.expecting(x, self._weight_of(posterior, x))
+
+    def _weight_of(self, posterior: Posterior, x: Array) -> float:
+        """How many evaluations at a typical point one at x counts as."""
         mu = float(posterior.predict(x[None, :])[0][0])
-        return posterior.expecting(x, self.fitted.weighed(1.0, x, mu))
+        return self.fitted.weighed(1.0, x, mu)
 
     @cached_property
     def _begin(self) -> Callable[[int], Candidates]:
         """The candidates for a score of a width.  They stay the same during a decision."""
         begin = partial(candidates, self._domain, self._expected, self.rng)
-        begin = partial(begin, rules=self.defaults.search, visited_only=self.revisit)
+        only = self.revisit or self.shortlist is not None
+        begin = partial(begin, rules=self.defaults.search, visited_only=only)
+        if self.shortlist is not None and not self.revisit:
+            others = self.shortlist.posterior.others
+            return cache(lambda width: replace(begin(width), others=others))
         if self._change is None:
             return cache(begin)
         running = self._change.running
@@ -302,7 +314,7 @@ class Situation:
 
         return PolicyInput(
             posterior=posterior,
-            rows=len(self.posterior.points),
+            rows=len(self.posterior.points) if self.shortlist is None else self.shortlist.visited,
             horizon=self.horizon,
             best_observation=float(self.fitted.scaling.to_model(self.belief.best_observation)),
             unit=self.unit,
@@ -338,6 +350,8 @@ class Situation:
         `after` is the posterior with the pending points added.  The means will move with the
         covariance by which `after` is smaller than the posterior now.
         """
+        if self.shortlist is not None:
+            return self.shortlist.promised
         before = self.posterior
         if self._slice is not None and self.context:
             before = at_context(before, self.context)
@@ -349,10 +363,7 @@ class Situation:
             best = int(np.argmax(before.at_data[0]))
             x = np.unique(np.vstack([before.points[best], *self.waiting]), axis=0)
         moves = before.omega2 * (before.covariance(x) - after.covariance(x))
-        variance, axes = np.linalg.eigh(0.5 * (moves + moves.T))
-        draws = np.random.default_rng(0).standard_normal((self.defaults.pending_draws, len(x)))
-        moved = np.vstack([draws, -draws]) * np.sqrt(np.maximum(variance, 0.0)) @ axes.T
-        return float((before.predict(x)[0] + moved).max(axis=1).mean())
+        return expected_maximum(before.predict(x)[0], moves, self.defaults.pending_draws)
 
     def decide(
         self, plain: Decision, start: Sequence[Array] = (), *, free_start: bool = False
@@ -454,6 +465,49 @@ class Situation:
                 caution = f"no visited point within reach is known to keep to the {objection}"
         return _Choice(x, _row(posterior, x), held_back=STEP_LIMIT, caution=caution)
 
+    @cached_property
+    def _found(self) -> tuple[Score, Score, Candidates, Found]:
+        """The score without and with the constraints, where the search began, and what it found."""
+        free = self._score()
+        score = free.within(*self.constraints) if self.constraints else free
+        begin = self._begin(score.width)
+        return (
+            free,
+            score,
+            begin,
+            maximise(score, self._domain, begin, self.rng, self.defaults.search),
+        )
+
+    def shortlisted(self, points: Sequence[Array]) -> Shortlist:
+        """What the followers of this decision are chosen among, before any point is pending.
+
+        `points` are listed in any case.
+        """
+        merit, new = self.posterior.at_data[0], self.posterior.points[:0]
+        if not self.horizon.is_spent:
+            begin, pool = self._found[2], self._found[3].pool
+            assert pool is not None
+            rows = np.arange(len(begin.posterior.points))[begin.rows]
+            visited = rows < len(merit)  # the pending points follow
+            merit = np.full(len(merit), -np.inf)
+            merit[rows[visited]] = pool.merit[: len(rows)][visited]
+            new = pool.best_new(NEW, len(rows))
+        return Shortlist.of(self.posterior, merit, points, new, self.defaults.pending_draws)
+
+    @property
+    def weigh(self) -> Weigh | None:
+        """How much one result at a point counts; None if the noise is the same everywhere."""
+        return None if self.fitted.noise is None else self._weight_of
+
+    def result(self, told: Observation, posterior: Posterior) -> Result:
+        """A result in the units of the model; the posterior is that before it."""
+        x, y, weight, variance, *_ = self.fitted.corrected(told)
+        if variance is not None:
+            variance /= self.fitted.scaling.scale**2
+        if self.fitted.noise is not None:
+            weight = self.fitted.weighed(weight, x, float(posterior.predict(x[None, :])[0][0]))
+        return Result(x, float(self.fitted.scaling.to_model(y)), weight, variance)
+
     def _search(self) -> _Choice:
         """The policy's point, or the incumbent if a constraint does not allow it."""
         policy, inputs = self.policy, self.inputs
@@ -464,10 +518,7 @@ class Situation:
             if held_back is not None:
                 return self._stay(held_back)
             return _Choice(shortcut, _row(inputs.posterior, shortcut))
-        free = self._score()
-        score = free.within(*self.constraints) if self.constraints else free
-        begin = self._begin(score.width)
-        found = maximise(score, self._domain, begin, self.rng, self.defaults.search)
+        free, score, begin, found = self._found
         held_back = None
         if self.constraints:
             held_back = self._wanted(free, begin, found.value if found.feasible else -np.inf)
@@ -508,7 +559,8 @@ class Situation:
     def _good_enough(self, score: Score, begin: Candidates, found: Found) -> int | None:
         """The best visited point, if the one that was found is hardly better, in a long run."""
         rules, rows = self.defaults.revisit, np.arange(len(begin.posterior.points))[begin.rows]
-        if rules is None or not self.policy.merge or len(rows) < rules.points:
+        count = len(rows) if self.shortlist is None else len(self.posterior.points)
+        if rules is None or not self.policy.merge or count < rules.points:
             return None
         value, slack = score.at_rows(begin.rows)
         best = int(np.argmax(np.where(slack >= FEASIBLE, value, -np.inf)))
@@ -566,7 +618,8 @@ class Situation:
 
     def _explain(self, choice: _Choice, plain: Decision) -> Decision:
         x, row = choice.x, choice.row
-        seen = self.landscape(x[None, :])
+        mu, sigma = self.inputs.posterior.predict(x[None, :])
+        seen = self._landscape(x[None, :], mu, sigma)
         z, posterior = float(seen.z[0]), self.inputs.posterior
         horizon = self.policy.horizon(self.inputs)
         known = row is not None or (self.context and self._is_known_setting(x))
@@ -583,7 +636,7 @@ class Situation:
             expected_loss=float(seen.evaluation_cost[0]) * horizon,
             horizon=horizon,
             evaluation_cost=float(seen.evaluation_cost[0]),
-            gate=self._threshold(x),
+            gate=self._threshold(sigma),
             optimum_gap=self._gap,
             contradicted=self.contradicted or None,
             z=z,
@@ -618,9 +671,8 @@ class Situation:
                 return int(same[0]), False
         return int(np.argmax(guards.likely(points))), False
 
-    def _threshold(self, x: Array) -> float | None:
-        """The smallest z that the policy allows at x."""
-        sigma = self.inputs.posterior.predict(x[None, :])[1]
+    def _threshold(self, sigma: Array) -> float | None:
+        """The smallest z that the policy allows at a point with this sd."""
         found = self.policy.thresholds(self.inputs, self.policy.omega(self.inputs) * sigma)
         return found if found is None or isinstance(found, float) else float(found[0])
 
@@ -641,8 +693,11 @@ class Situation:
 
     def landscape(self, x: Array) -> Landscape:
         """The numbers that the policy compares at the rows of x, in the user's units."""
+        return self._landscape(x, *self.inputs.posterior.predict(x))
+
+    def _landscape(self, x: Array, mu: Array, sigma: Array) -> Landscape:
+        """The numbers at the rows of x, where the posterior has these means and sds."""
         policy, inputs, unit = self.policy, self.inputs, self.unit
-        mu, sigma = inputs.posterior.predict(x)
         xi, s = policy.xi(inputs), policy.omega(inputs) * sigma
         z = (mu - xi) / s
         threshold, horizon = policy.thresholds(inputs, s), policy.horizon(inputs)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from math import hypot, sqrt
 
+from regretless._internal.arrays import Array
 from regretless.defaults import Defaults, DriftRules
 from regretless.engine.events import Jumped, Outcome
 from regretless.errors import StorageError
@@ -42,6 +44,10 @@ class Watch:
             list(self.noted),
             list(self.places),
         )
+
+    def carried(self, carry: Callable[[Array], Array]) -> Watch:
+        """The same state after a change of the space; `carry` turns old points into new ones."""
+        return replace(self.copy(), test=self.test.carried(carry))
 
     def anew(self, retracted: int) -> Watch:
         """The watch before any result, with the jumps that were noted.

@@ -8,6 +8,7 @@ from regretless.model.factor import Factor, NotPositiveDefinite
 from regretless.model.gp import GP
 from regretless.model.hyper import Hyper
 from regretless.model.jumps import JumpTest
+from regretless.model.listed import ListedPosterior
 from regretless.model.mixture import Mixture
 from regretless.model.model import Model, checked_model
 from regretless.model.noise import NoiseShape
@@ -28,6 +29,7 @@ __all__ = [
     "History",
     "Hyper",
     "JumpTest",
+    "ListedPosterior",
     "Mixture",
     "Model",
     "NoiseShape",

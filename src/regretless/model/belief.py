@@ -46,10 +46,14 @@ class History:
     """
 
     def __init__(
-        self, blocks: tuple[tuple[Observation, ...], ...] = (), last: tuple[Observation, ...] = ()
+        self,
+        blocks: tuple[tuple[Observation, ...], ...] = (),
+        last: tuple[Observation, ...] = (),
+        origin: object = None,
     ) -> None:
         self._blocks = blocks  # full blocks of _BLOCK observations
         self._last = last
+        self._origin = origin or object()  # shared by histories of which one continues the other
 
     @classmethod
     def of(cls, told: list[Observation]) -> History:
@@ -61,8 +65,12 @@ class History:
     def plus(self, told: Observation) -> History:
         """A history with one more observation at its end."""
         if len(self._last) < _BLOCK:
-            return History(self._blocks, (*self._last, told))
-        return History((*self._blocks, self._last), (told,))
+            return History(self._blocks, (*self._last, told), self._origin)
+        return History((*self._blocks, self._last), (told,), self._origin)
+
+    def continues(self, earlier: History) -> bool:
+        """Whether one of the two is the other with further observations at its end."""
+        return self._origin is earlier._origin
 
     def since(self, start: int) -> Iterator[Observation]:
         """The observations without the first `start`."""
@@ -156,6 +164,12 @@ class Belief:
             luckiest=luckiest,
             controls=self.controls + (told.control is not None),
             in_tables=self.in_tables + (told.period is not None),
+        )
+
+    def with_model(self, model: Model) -> Belief:
+        """The state with another model; the next look at it fits the model anew."""
+        return replace(
+            self, model=model, fitted=None, source=None, posterior=None, included=0, surprise=0.0
         )
 
     def relearnt(self, changed: Mapping[int, Observation]) -> Belief:
@@ -341,7 +355,8 @@ class Belief:
         has_more = self.posterior is not None and self.included >= earlier.included
         if earlier.posterior is None or earlier.fitted is not self.fitted or has_more:
             return self
-        if earlier.jumps != self.jumps:
+        # Since then, reported results may have changed observations that it has learnt.
+        if earlier.jumps != self.jumps or not self.told.continues(earlier.told):
             return self
         return replace(
             self,

@@ -21,11 +21,12 @@ class _Buffer:
     column may write it.
     """
 
-    __slots__ = ("array", "claims", "root")
+    __slots__ = ("array", "claims", "diagonal", "root")
 
     def __init__(self, array: Array, root: Array | None = None) -> None:
         self.array, self.root = array, root
         self.claims: dict[int, object] = {}
+        self.diagonal = np.zeros(0)  # that of (U'U)^-1, for the size that was asked for last
 
     def claim(self, column: int) -> bool:
         """Claim a column; False if it is taken or outside of the buffer."""
@@ -54,6 +55,7 @@ class Factor:
     _moved: tuple[int, ...] = ()
     _shift: Array = field(default_factory=lambda: np.zeros(0))
     _half: Array = field(default_factory=lambda: np.zeros((0, 0)))  # U^-T e_k, one column each
+    _drawn: list[Array] = field(default_factory=list)  # U^-1 `_half`, once it was needed
 
     @classmethod
     def of(cls, matrix: Array, diagonal: Array | float = 0.0, inverted: bool = False) -> Factor:
@@ -119,7 +121,8 @@ class Factor:
         if index in self._moved:
             shift = self._shift.copy()
             shift[self._moved.index(index)] += delta
-            return Factor(self._buffer, self.size, self.jitter, self._moved, shift, self._half)
+            more = (self._moved, shift, self._half, self._drawn)
+            return Factor(self._buffer, self.size, self.jitter, *more)
         unit = np.zeros((self.size, 1))
         unit[index] = 1.0
         column = self._forward(unit)
@@ -178,16 +181,22 @@ class Factor:
         return np.asarray(total)
 
     def inverse_diagonal(self) -> Array:
-        """diag(C^-1): the squared rows of U^-1."""
-        if self._buffer.root is None:
+        """diag(C^-1): the squared rows of U^-1.
+
+        What another shift of the same entries leaves as it is, is computed once.
+        """
+        root, diagonal = self._buffer.root, self._buffer.diagonal
+        if root is None:
             root = _inverse_root(self._buffer.array[: self.size, : self.size])
-        else:
-            root = self._buffer.root[: self.size, : self.size]
-        diagonal = np.einsum("ij,ij->i", root, root)
+        root = root[: self.size, : self.size]
+        if len(diagonal) != self.size:
+            diagonal = np.einsum("ij,ij->i", root, root)
+            self._buffer.diagonal = diagonal
         if self._moved:
-            drawn = root @ self._half
-            diagonal -= np.einsum("ij,ij->i", drawn @ self._core, drawn)
-        return np.asarray(diagonal)
+            drawn = self._drawn[0] if self._drawn else root @ self._half
+            self._drawn[:] = [drawn]
+            return np.asarray(diagonal - np.einsum("ij,ij->i", drawn @ self._core, drawn))
+        return diagonal.copy()
 
     def inverse(self) -> Array:
         """C^-1, dense and symmetric."""

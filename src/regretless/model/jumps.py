@@ -26,6 +26,7 @@ and the mean time to a false alarm is at least A.  This holds whenever one looks
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import log, sqrt
 from typing import NamedTuple
@@ -106,6 +107,21 @@ class JumpTest:
             squares=list(self.squares),
             surprises=list(self.surprises),
         )
+
+    def carried(self, carry: Callable[[Array], Array]) -> JumpTest:
+        """The state after a change of the space, in which `carry` turns old points into new ones.
+
+        If two points become one, the results of the one with fewer results no longer count.
+        """
+        if not self.rows:
+            return self.copy()
+        twin = self.copy()
+        every = sorted(twin.rows, key=lambda key: len(twin.rows[key][0]))
+        points = carry(np.array([np.frombuffer(point) for point, _ in every]))
+        moved = {key: ((x + 0.0).tobytes(), key[1]) for key, x in zip(every, points, strict=True)}
+        twin.rows = {moved[key]: twin.rows[key] for key in every}
+        twin.seen = deque(each._replace(key=moved[each.key]) for each in twin.seen)
+        return twin
 
     def add(self, place: int, entry: Entry, surprise: float | None = None) -> int | None:
         """Look at one more result.

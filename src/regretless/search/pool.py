@@ -26,6 +26,7 @@ class Found:
     value: float  # the score at x
     row: int | None  # the row of x in the points of the posterior; None if x is a new point
     feasible: bool = True  # False if no feasible point was found: x is then the first candidate
+    pool: Pool | None = None  # the candidates that it was found among
 
 
 def candidates(
@@ -89,7 +90,8 @@ class Pool:
         return np.where(self.slack >= FEASIBLE, self.value, -np.inf)
 
     @property
-    def _merit(self) -> Array:
+    def merit(self) -> Array:
+        """The scores, with a penalty where a point is not feasible."""
         return np.asarray(self.value + STEEP * np.minimum(self.slack, 0.0))
 
     @property
@@ -98,11 +100,17 @@ class Pool:
 
     def best(self, count: int) -> Array:
         """The best points of different regions, including points that are nearly feasible."""
-        return np.asarray(self.x[best_apart(self.x, self._merit, count, self.rules.cells)])
+        return np.asarray(self.x[best_apart(self.x, self.merit, count, self.rules.cells)])
 
     def best_sampled(self, rows: int) -> Array:
-        best = np.argsort(-self._merit[:rows], kind="stable")[: self.rules.centers]
+        best = np.argsort(-self.merit[:rows], kind="stable")[: self.rules.centers]
         return np.asarray(self.x[best])
+
+    def best_new(self, count: int, known: int) -> Array:
+        """The best feasible points of different regions, without the first `known` ones."""
+        allowed = known + np.flatnonzero(self.slack[known:] >= FEASIBLE)
+        points = self.x[allowed]
+        return np.asarray(points[best_apart(points, self.merit[allowed], count, self.rules.cells)])
 
     def found(self, begin: Candidates) -> Found:
         value = self._feasible_value
@@ -110,7 +118,7 @@ class Pool:
         x = self.x[best]
         same = np.flatnonzero((begin.posterior.points == x).all(axis=1))
         row = int(same[0]) if len(same) else None
-        return Found(x, float(self.value[best]), row, bool(value[best] > -np.inf))
+        return Found(x, float(self.value[best]), row, bool(value[best] > -np.inf), self)
 
 
 def _spread(count: int, dim: int, rng: Generator) -> Array:

@@ -6,7 +6,9 @@ The docstrings of the endpoints are shown to users, at /docs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
+from io import StringIO
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
@@ -34,7 +36,7 @@ from regretless.service.schema import (
     context_from_json,
 )
 from regretless.space import Contexts, Space, change_from_json
-from regretless.studies import Snapshot, Study, known_before, observe_nth
+from regretless.studies import Snapshot, Study, known_before, observe_nth, write_csv
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {
@@ -117,7 +119,7 @@ async def tell(this: This, number: Number, result: schema.Told, key: Key = None)
     Telling the same value again changes nothing, with or without a key.  Telling another value is
     an error.
     """
-    await this.do(this.study.tell, _named(number, result.params), **result.measured(), key=key)
+    await this.learn(this.study.tell, _named(number, result.params), **result.measured(), key=key)
 
 
 @router.post("/{name}/trials/{number}/abandon", status_code=NO_CONTENT)
@@ -126,13 +128,13 @@ async def abandon(
 ) -> None:
     """Stop waiting for the result of a trial.  If the result arrives, it may still be told."""
     trial = _named(number, None if which is None else which.params)
-    await this.do(this.study.abandon, trial, key=key)
+    await this.change(this.study.abandon, trial, key=key)
 
 
 @router.post("/{name}/abandon")
 async def abandon_older_than(this: This, limit: schema.OlderThan) -> schema.Abandoned:
     """Abandon all trials that have been pending for longer than so many seconds."""
-    gone = await this.do(this.study.abandon_older_than, limit.older_than)
+    gone = await this.change(this.study.abandon_older_than, limit.older_than)
     return schema.Abandoned(numbers=[trial.number for trial in gone])
 
 
@@ -142,7 +144,7 @@ async def adopt(this: This, chosen: schema.Adoption, key: Key = None) -> schema.
 
     A request that is repeated with the same Idempotency-Key adds no further trial.
     """
-    made = await this.do(this.study.adopt, chosen.params, context=chosen.context, key=key)
+    made = await this.change(this.study.adopt, chosen.params, context=chosen.context, key=key)
     return schema.TrialOut.of(made)
 
 
@@ -161,8 +163,8 @@ async def observe(this: This, known: schema.Observation, key: Key = None) -> Res
     """
     measured, study = known.measured(), this.study
     if key is not None:
-        await this.do(study.observe, known.params, **measured, key=key)
-    elif not await this.do(observe_nth, study, known.params, **measured, nth=known.nth):
+        await this.change(study.observe, known.params, **measured, key=key)
+    elif not await this.change(observe_nth, study, known.params, **measured, nth=known.nth):
         return Json(schema.NotStored(detail=known_before(study.name)).model_dump())
     return Response(status_code=NO_CONTENT)
 
@@ -201,7 +203,7 @@ async def set_baseline(this: This, now: schema.BaselineIn, key: Key = None) -> N
     A request that is repeated with the same Idempotency-Key changes nothing, even if the baseline
     was changed in between.
     """
-    await this.do(this.study.set_baseline, now.params, key=key)
+    await this.change(this.study.set_baseline, now.params, key=key)
 
 
 @router.post("/{name}/extend", status_code=NO_CONTENT)
@@ -211,7 +213,7 @@ async def extend(this: This, extension: schema.Extension, key: Key = None) -> No
     A request that is repeated with the same Idempotency-Key changes nothing, even if the budget
     was changed in between.
     """
-    await this.do(this.study.extend, extension.budget, horizon=extension.horizon, key=key)
+    await this.change(this.study.extend, extension.budget, horizon=extension.horizon, key=key)
 
 
 @router.post("/{name}/trials/{number}/approve", status_code=NO_CONTENT)
@@ -223,7 +225,7 @@ async def approve(
     If another verdict came first, the answer is an error (409).
     """
     said = verdict or schema.Said()
-    await this.do(this.study.approve, _named(number, said.params), said.why, key=key)
+    await this.change(this.study.approve, _named(number, said.params), said.why, key=key)
 
 
 @router.post("/{name}/trials/{number}/reject", status_code=NO_CONTENT)
@@ -232,7 +234,7 @@ async def reject(this: This, number: Number, verdict: schema.Rejection, key: Key
 
     It uses no budget.  If another verdict came first, the answer is an error (409).
     """
-    await this.do(this.study.reject, _named(number, verdict.params), verdict.why, key=key)
+    await this.change(this.study.reject, _named(number, verdict.params), verdict.why, key=key)
 
 
 @router.post("/{name}/trials/{number}/reconsider", status_code=NO_CONTENT)
@@ -241,7 +243,7 @@ async def reconsider(
 ) -> None:
     """End the reason for which a trial was rejected."""
     said = verdict or schema.Said()
-    await this.do(this.study.reconsider, _named(number, said.params), said.why, key=key)
+    await this.change(this.study.reconsider, _named(number, said.params), said.why, key=key)
 
 
 @router.post("/{name}/trials/{number}/retract", status_code=NO_CONTENT)
@@ -253,7 +255,7 @@ async def retract(
     A request that is repeated with the same Idempotency-Key does not take back a newer result.
     """
     said = correction or schema.Said()
-    await this.do(this.study.retract, _named(number, said.params), said.why, key=key)
+    await this.change(this.study.retract, _named(number, said.params), said.why, key=key)
 
 
 @router.post("/{name}/observations/{index}/retract", status_code=NO_CONTENT)
@@ -262,25 +264,39 @@ async def retract_observation(
 ) -> None:
     """Take a wrong result back that was known before.  `index` counts them from 0."""
     why = None if correction is None else correction.why
-    await this.do(this.study.retract_observation, index, why)
+    await this.change(this.study.retract_observation, index, why)
 
 
 @router.post("/{name}/archive", status_code=NO_CONTENT)
 async def archive(this: This) -> None:
     """End a study for now: the list leaves it out, and there are no new trials."""
-    await this.do(this.study.archive)
+    await this.change(this.study.archive)
 
 
 @router.post("/{name}/unarchive", status_code=NO_CONTENT)
 async def unarchive(this: This) -> None:
     """Go on with an archived study."""
-    await this.do(this.study.unarchive)
+    await this.change(this.study.unarchive)
 
 
 @router.post("/{name}/rename", status_code=NO_CONTENT)
 async def rename(name: Name, studies: All, wish: schema.NewNameOf) -> None:
     """Give a study a new name.  Requests with the old one get an error (404) with the new one."""
     await studies.rename(name, wish.name)
+
+
+@router.post("/{name}/link")
+async def share(this: This, request: Request, wish: schema.LinkIn | None = None) -> schema.LinkOut:
+    """A token for a link to the page, by which others can read this study and change nothing.
+
+    It is signed with the token of this request, and ends with that one, too.  Without tokens
+    everybody who reaches the service can read it, so the answer has none.
+    """
+    days = (wish or schema.LinkIn()).days
+    header = request.headers.get("authorization", "")
+    token = request.app.state.tokens.link_by(header, this.study.name, days)
+    until = None if token is None else datetime.now(UTC) + timedelta(days=days)
+    return schema.LinkOut(token=token, until=until)
 
 
 @router.post("/{name}/space", status_code=NO_CONTENT)
@@ -290,7 +306,7 @@ async def change_space(this: This, change: schema.Change, key: Key = None) -> No
     A request that is repeated with the same Idempotency-Key changes nothing.
     """
     given = change_from_json(change.model_dump(exclude_unset=True))
-    await this.do(this.study.change_space, **given, key=key)
+    await this.change(this.study.change_space, **given, key=key)
 
 
 @router.get("/{name}/best")
@@ -329,6 +345,14 @@ async def trials(this: This, after: AfterTrial = -1, limit: Limit = 100) -> list
     return await this.do(_rows, this.study, lambda row: row.number is not None, after + 1, limit)
 
 
+@router.get("/{name}/export", response_class=Response)
+async def export(this: This) -> Response:
+    """All trials and results as CSV, as `regretless export` writes them."""
+    text = await this.do(_csv, this.study)
+    headers = {"Content-Disposition": 'attachment; filename="study.csv"'}
+    return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
+
+
 @router.get("/{name}/observations")
 async def observations(this: This, after: After = 0, limit: Limit = 100) -> list[schema.RowOut]:
     """Results that were known before, in order; for the next page, `after` is how many you have."""
@@ -345,7 +369,7 @@ async def events(this: This, after: After = 0, limit: Limit = 100) -> list[schem
 @router.get("/{name}/panels", response_class=Json, responses={304: {"description": "No news."}})
 async def panels(this: This, request: Request) -> Response:
     """The data of the live page.  Its ETag changes with each event of the study."""
-    tag, answer = await this.read(_page_data)
+    tag, answer = await this.read(_page_data, shared=True)
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
@@ -365,6 +389,12 @@ def _rows(
     view = study.snapshot()
     rows = [row for row in view.optimizer.history() if wanted(row)]
     return [schema.RowOut.of(row, view) for row in rows[skip : skip + limit]]
+
+
+def _csv(study: Study) -> str:
+    out = StringIO()
+    write_csv(out, study.space, study.history())
+    return out.getvalue()
 
 
 def _best(view: Snapshot) -> schema.BestOut:

@@ -106,6 +106,7 @@ def create_app(
         lifespan=life,
     )
     studies = app.state.studies = OpenStudies(journal)
+    tokens = app.state.tokens = tokens or Tokens()
     metrics = Metrics(studies)
     problems.install(app)
     app.add_exception_handler(CorruptJournalError, _reopen)
@@ -115,7 +116,7 @@ def create_app(
     _add_pages(app)
     _describe_tokens(app)
     rate = Rate(float(changes_per_second))
-    app.add_middleware(Guard, tokens=tokens or Tokens(), host=host, rate=rate)
+    app.add_middleware(Guard, tokens=tokens, host=host, rate=rate)
     app.add_middleware(Measured, metrics=metrics)  # the last one is the outermost
     return app
 

@@ -108,6 +108,20 @@ class Tokens:
             return Bearer(found[0].right, found[0].name, None, found[0].digest)
         return self._of_link(token)
 
+    def link_by(self, authorization: str, study: str, days: float) -> str | None:
+        """A token for a link, signed with the token of this header; None if there are no tokens.
+
+        Raises:
+            ConfigError: the header has no token of the file, or an argument is not valid.
+        """
+        if not self:
+            return None
+        bearer = self.bearer(authorization)
+        signers = [one for one in self._known if bearer is not None and one.digest == bearer.who]
+        if not signers:
+            raise ConfigError("link: only a token of the file can sign one")
+        return _signed(signers[0], study, days)
+
     def link(self, study: str | None, days: float, name: str | None = None) -> str:
         """A token for a link to the page: it can read, and ends by itself.
 
@@ -124,13 +138,7 @@ class Tokens:
         signers = [one for one in self._known if name is None or one.name == name]
         if not signers:
             raise ConfigError(f"name: no token of the file is called {shown(name)}")
-        if not (is_number(days) and 0 < days <= MAX_DAYS):
-            raise ConfigError(f"days: need more than 0, at most {MAX_DAYS}, got {shown(days)}")
-        if study is not None:
-            check_name("study", study)
-        until = ceil(time.time() + days * DAY)
-        said = f"{LINK}.{until}.{_to_text((study or '').encode())}"
-        return f"{said}.{_signature(signers[0], said)}"
+        return _signed(signers[0], study, days)
 
     def _of_link(self, token: str) -> Bearer | None:
         said, _, signature = token.rpartition(".")
@@ -221,6 +229,17 @@ def _token(path: Path, number: int, words: list[str]) -> Token:
     if name is not None and not (name.isprintable() and len(name) <= MAX_NAME):
         raise ConfigError(f"{path}, line {number}: the name: at most {MAX_NAME} printable letters")
     return Token(sha256(words[1].encode()).digest(), words[0], name)
+
+
+def _signed(signer: Token, study: str | None, days: float) -> str:
+    """The token of a link."""
+    if not (is_number(days) and 0 < days <= MAX_DAYS):
+        raise ConfigError(f"days: need more than 0, at most {MAX_DAYS}, got {shown(days)}")
+    if study is not None:
+        check_name("study", study)
+    until = ceil(time.time() + days * DAY)
+    said = f"{LINK}.{until}.{_to_text((study or '').encode())}"
+    return f"{said}.{_signature(signer, said)}"
 
 
 def _signature(signer: Token, said: str) -> str:

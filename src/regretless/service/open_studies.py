@@ -4,7 +4,8 @@ An open study calls the verbs of its `Study` in a thread.  There are four kinds 
 its own number of threads, so that none can use up the threads of another:
 
 - verbs, which take milliseconds;
-- asks, which compute; those of one study wait for each other, without holding a thread;
+- asks, which compute; those of one study wait for each other, without holding a thread; one more
+  thread works out trials before they are asked for, and one fits models ahead (`asks.py`);
 - reads: reports and data of the page, computed once for each state of a study;
 - the opening of studies, which reads all of their events.
 
@@ -19,19 +20,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 from anyio import CapacityLimiter, to_thread
 
 from regretless.engine import Increment
 from regretless.errors import RegretlessError, StorageError, UnknownStudyError
 from regretless.results import Allocation, Trial
+from regretless.service.asks import Asks
 from regretless.service.forecasts import Ahead, Desk
 from regretless.service.problems import BUG
 from regretless.service.schema import Summary
@@ -47,6 +50,8 @@ VERBS_OF_ONE = 2  # of one study: they take turns, so more threads would only wa
 STALL_SECONDS = 5.0  # after so long without an answer, the database counts as silent
 READY_SECONDS = 3.0  # for the answer of the readiness check
 MOST_REPORTS = 200  # that are written together
+CROWD, CROWD_SECONDS = 16, 4.0  # so many readers in so many seconds share answers,
+PATIENCE = 5.0  # which may be so many times as old as it took to compute them
 MOST_OPEN = 256  # studies; an idle one takes a few MB, and a fraction of a second to open again
 
 _log = logging.getLogger(__name__)
@@ -68,12 +73,22 @@ def _report_all(study: Study, batch: list[_Waiting]) -> Sequence[Exception | Non
         return study.report_all([each.report for each in batch])
 
 
+class _Known(NamedTuple):
+    """An answer to a question about a study."""
+
+    seq: int  # the number of the last event that it knows
+    answer: Any
+    began: float  # when it was begun, and the seconds that it took
+    seconds: float
+
+
 class Threads:
     """Limits on the number of threads for each kind of work."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self.verbs, self.asks = CapacityLimiter(VERBS), CapacityLimiter(ASKS)
+        self.prepares, self.fits = CapacityLimiter(1), CapacityLimiter(1)
         self.reads, self.opens = CapacityLimiter(READS), CapacityLimiter(OPENS)
         self.ready = CapacityLimiter(1)
         self.forecasts = Desk()
@@ -100,10 +115,11 @@ class OpenStudy:
         self.study = study
         self._threads = threads
         self._doing = asyncio.Semaphore(VERBS_OF_ONE)
-        self._asking = asyncio.Lock()  # first come, first served
+        self._asks = Asks(study, threads)
         self._reading: defaultdict[object, asyncio.Lock] = defaultdict(asyncio.Lock)
-        # By question: the number of the last event that the answer knows, and the answer.
-        self._answers: dict[object, tuple[int, Any]] = {}
+        self._answers: dict[object, _Known] = {}  # by question
+        self._changed = 0.0  # when something changed that every reader is to see at once
+        self._readers: defaultdict[object, deque[float]] = defaultdict(partial(deque, maxlen=CROWD))
         self._ahead = Ahead()
         self._reports: list[_Waiting] = []
         self._writing: asyncio.Future[None] | None = None
@@ -113,26 +129,16 @@ class OpenStudy:
         async with self._doing:
             return await self._threads.run(self._threads.verbs, verb, *args, **kwargs)
 
-    async def ask(
-        self,
-        n: int,
-        *,
-        key: str | None,
-        within_budget: bool,
-        context: Mapping[str, Scalar] | None = None,
-    ) -> list[Trial]:
-        """`Study.ask`, after the asks of this study that came before."""
-        self._threads.asking += 1
-        try:
-            async with self._asking:
-                return await self._threads.run(
-                    self._threads.asks,
-                    lambda: self.study.ask(
-                        n, key=key, within_budget=within_budget, context=context
-                    ),
-                )
-        finally:
-            self._threads.asking -= 1
+    @property
+    def ask(self) -> Callable[..., Awaitable[list[Trial]]]:
+        """`Study.ask`, see `Asks.ask`."""
+        return self._asks.ask
+
+    async def learn(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a verb that takes milliseconds, and then work out what is to be tried next."""
+        done = await self.do(verb, *args, **kwargs)
+        self._asks.prepare()
+        return done
 
     async def allocate(
         self, arms: int, *, ttl: float, delay: float, end_early: float
@@ -143,7 +149,7 @@ class OpenStudy:
         if known is not None:
             return known
         make = partial(self.study.allocate, arms, ttl=ttl, delay=delay, end_early=end_early)
-        async with self._asking:
+        async with self._asks.turn:
             return await self._threads.run(self._threads.asks, make)
 
     async def report(
@@ -174,9 +180,29 @@ class OpenStudy:
                 else:
                     each.done.set_exception(problem)
 
-    async def read(self, question: Callable[[Snapshot], T]) -> T:
-        """What `question` returns for the study as it is now, computed once for each state."""
+    async def change(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a verb that takes milliseconds, and whose effect every reader is to see at once."""
+        done = await self.do(verb, *args, **kwargs)
+        self._changed = time.monotonic()
+        return done
+
+    async def read(self, question: Callable[[Snapshot], T], *, shared: bool = False) -> T:
+        """What `question` returns for the study as it is now, computed once for each state.
+
+        With `shared`, while many read, they share answers: an answer may then be a few times as old
+        as it took to compute.  Otherwise a busy study with many readers would do nothing else.
+        """
+        arrived = time.monotonic()
+        recent = self._readers[question]
+        recent.append(arrived)
+        crowded = shared and len(recent) == CROWD and arrived - recent[0] < CROWD_SECONDS
+        known = self._answers.get(question) if crowded else None
+        if known is not None and known.began > self._oldest(known, arrived):
+            return cast(T, known.answer)
         async with self._reading[question]:
+            known = self._answers.get(question)
+            if known is not None and known.began >= arrived:  # made while this one waited
+                return cast(T, known.answer)
             return await self._threads.run(self._threads.reads, self._answer, question)
 
     async def start_forecast(self, draws: int, over: Mapping[str, Scalar] | None) -> Ahead:
@@ -190,14 +216,20 @@ class OpenStudy:
         """The last forecast."""
         return self._ahead
 
+    def _oldest(self, known: _Known, now: float) -> float:
+        """When an answer must have been begun, to be shared by a crowd now."""
+        return max(self._changed, now - PATIENCE * known.seconds)
+
     def _answer(self, question: Callable[[Snapshot], T]) -> T:
-        known: tuple[int, T] | None = self._answers.get(question)
-        if known is None or known[0] != self.study.refresh():
+        known, began = self._answers.get(question), time.monotonic()
+        if known is None or known.seq != self.study.refresh():
             # Computed on a copy: the study stays free for others.
             view = self.study.snapshot()
-            known = self._answers[question] = (view.seq, question(view))
+            answer = question(view)
+            known = _Known(view.seq, answer, began, time.monotonic() - began)
+            self._answers[question] = known
             self.study.take_posterior_of(view)
-        return known[1]
+        return cast(T, known.answer)
 
 
 class OpenStudies:

@@ -23,6 +23,7 @@ from regretless.ledger import Ledger
 from regretless.results import Best, Row, Trial
 from regretless.space import Cyclic, Parameter, Scalar
 from regretless.studies import Snapshot, allocation_json, counts, drift_json
+from regretless.verdict import verdict
 
 TABLE_ROWS = 500  # the page lists so many trials; the API has the earlier ones
 BLOCK = 32  # points whose correlations are computed at once
@@ -57,9 +58,13 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
         "seq": snapshot.seq,
         "time": snapshot.time.isoformat(),
         "direction": optimizer.direction,
+        "metric": optimizer.metric,
+        "unit": optimizer.unit,
+        "verdict": _verdict(optimizer),
         "policy": optimizer.policy.name,
         "mode": optimizer.safety.mode,
         "archived": snapshot.archived,
+        "has_contexts": optimizer.contexts is not None,
         "space": optimizer.space.to_json(),
         "counts": counts(optimizer),
         "known": _known(optimizer),
@@ -81,7 +86,7 @@ def page_data(snapshot: Snapshot) -> dict[str, Any]:
         "running": view and _running(Ledger.from_rows(optimizer, rows)),
         "calibration": _calibration(view.without_periods(rows) if view else rows),
         "slices": view.slices() if view else [],
-        "trials": [_trial(i, row) for i, row in list(enumerate(rows))[-TABLE_ROWS:]],
+        "trials": [_trial(snapshot, i, row) for i, row in list(enumerate(rows))[-TABLE_ROWS:]],
     }
 
 
@@ -101,6 +106,12 @@ def _allocation(snapshot: Snapshot) -> dict[str, Any] | None:
         row["params"] = _exact(row["params"])
         del row["slots"]
     return data
+
+
+def _verdict(optimizer: Optimizer) -> dict[str, Any]:
+    data = verdict(optimizer).to_json()
+    reference = data["reference"]
+    return data | {"reference": None if reference is None else _exact(reference)}
 
 
 def _known(optimizer: Optimizer) -> dict[str, Any] | None:
@@ -148,14 +159,19 @@ def _decisions(rows: Sequence[Row]) -> dict[str, list[Any]]:
 def _running(ledger: Ledger) -> dict[str, Any]:
     """The trials' results and the ledger's running totals; no totals before the first result."""
     data = ledger.to_json()
-    return {"number": data["number"], "value": data["value"], **(data["estimates"] or {})}
+    times = [None if row.time is None else round(row.time.timestamp()) for row in ledger.trials]
+    numbers = {"number": data["number"], "time": times, "value": data["value"]}
+    return {**numbers, **(data["estimates"] or {})}
 
 
-def _trial(index: int, row: Row) -> dict[str, Any]:
+def _trial(snapshot: Snapshot, index: int, row: Row) -> dict[str, Any]:
+    asked = None if row.number is None else snapshot.asked_at[row.number].isoformat()
     return {
         "number": row.number,  # None for prior data
         "prior": index if row.number is None else None,  # prior data come first
         "status": row.status,
+        "asked_at": asked,
+        "told_at": row.time and row.time.isoformat(),
         "params": _exact(row.params),
         "value": row.value,
         "sem": row.sem,

@@ -10,13 +10,24 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from regretless.errors import RegretlessError
 
 MAX_DETAIL = 1000  # characters; a message may repeat what it complains about
 RETRY_SECONDS = 1
 BUG = "a bug of the service; its log has more"
+
+# What somebody sees who follows a wrong address in a browser.
+NOT_FOUND = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>404</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="/static/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="/static/style.css"></head><body><main>
+<h1>404: there is no such page</h1>
+<p>See <a href="/">all studies</a>, or the <a href="/docs">HTTP interface</a>.</p>
+</main></body></html>
+"""
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -81,6 +92,9 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    for_people = "text/html" in request.headers.get("accept", "")
+    if error.status_code == HTTPStatus.NOT_FOUND and for_people:
+        return HTMLResponse(NOT_FOUND, HTTPStatus.NOT_FOUND, HEADERS)
     return Problem(error.status_code, str(error.detail), headers=error.headers)
 
 

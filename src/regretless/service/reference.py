@@ -13,8 +13,13 @@ def page(description: dict[str, Any]) -> str:
     return "\n".join(
         [
             f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>',
-            '<link rel="stylesheet" href="static/style.css"></head><body><main>',
-            f"<h1>{title}</h1>",
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            '<link rel="icon" href="static/icon.svg" type="image/svg+xml">',
+            '<link rel="stylesheet" href="static/style.css"></head><body class="reference">',
+            '<header class="top"><nav aria-label="Site"><a class="brand" href="./">regretless</a>',
+            '<a href="./">Studies</a></nav></header><main>',
+            f"<h1>The HTTP interface of {title}</h1>",
             '<p>For programs, the same as OpenAPI: <a href="openapi.json">openapi.json</a>.',
             "Every error is problem JSON: status, title, detail, and the name of the error.</p>",
             *_operations(description["paths"]),

@@ -41,6 +41,7 @@ from regretless.studies import (
     trial_json,
 )
 from regretless.studies.journal import StoredEvent, StudyInfo
+from regretless.verdict import verdict
 
 MAX_BUDGET = 1_000_000
 MAX_BATCH = 100
@@ -74,6 +75,7 @@ Context = Annotated[
     dict[Word, Scalar] | None,
     Field(max_length=MAX_PARAMETERS, description="a value for each context"),
 ]
+Label = Annotated[StrictStr, Field(min_length=1, max_length=MAX_NAME)]
 NewName = Annotated[
     StrictStr, Field(min_length=1, max_length=MAX_NAME), AfterValidator(_fits_a_path)
 ]
@@ -282,6 +284,8 @@ class NewStudy(_Request):
         list[ContextIn] | None,
         Field(max_length=MAX_PARAMETERS, description="what the environment decides"),
     ] = None
+    metric: Annotated[Label | None, Field(description="what the results measure")] = None
+    unit: Annotated[Label | None, Field(description="of the results")] = None
 
 
 class Ask(_Request):
@@ -290,13 +294,19 @@ class Ask(_Request):
     context: Context = None
 
 
+class LinkIn(_Request):
+    days: Annotated[float, Strict(), Field(gt=0, le=366, description="how long it is good for")] = (
+        30.0
+    )
+
+
 class ForecastIn(_Request):
     draws: Annotated[
         StrictInt, Field(ge=2, le=MAX_FORECAST, description="simulations of the rest of the run")
     ] = 32
     over: Annotated[
         Params | None,
-        Field(description="what gains are measured from; the baseline, or else the first point"),
+        Field(description="what gains are measured from; the baseline if it is left out"),
     ] = None
 
 
@@ -562,12 +572,16 @@ class Summary(BaseModel):
     retracted: Annotated[int | None, Field(description="results that were known before")] = None
     archived: bool = False
     mode: str | None = None
+    metric: Annotated[str | None, Field(description="what the results measure")] = None
+    unit: Annotated[str | None, Field(description="of the results")] = None
+    verdict: Annotated[str | None, Field(description="where it stands, as a sentence")] = None
     best: BestOut | None = None
 
     @classmethod
     def of(cls, view: Snapshot) -> Self:
         optimizer = view.optimizer
-        best = BestOut.of(optimizer.best()) if optimizer.observations else None
+        found = verdict(optimizer)
+        best = None if found.best is None else BestOut.of(found.best)
         return cls(
             name=view.name,
             updated=view.time,
@@ -577,6 +591,9 @@ class Summary(BaseModel):
             **counts(optimizer),
             archived=view.archived,
             mode=optimizer.safety.mode,
+            metric=optimizer.metric,
+            unit=optimizer.unit,
+            verdict=str(found),
             best=best,
         )
 
@@ -678,6 +695,13 @@ class ForecastOut(BaseModel):
             detail=ahead.detail,
             forecast=ahead.answer,
         )
+
+
+class LinkOut(BaseModel):
+    """For the address `…/#/studies/NAME?token=TOKEN`."""
+
+    token: Annotated[str | None, Field(description="null if the service has no tokens")]
+    until: datetime | None
 
 
 class EventOut(BaseModel):

@@ -7,11 +7,14 @@ from regretless.studies.actor import acting_as
 from regretless.studies.as_json import (
     allocation_json,
     counts,
+    csv_cell,
     decision_json,
     drift_json,
     study_json,
     trial_json,
+    write_csv,
 )
+from regretless.studies.asking import Wish
 from regretless.studies.study import (
     Snapshot,
     Study,
@@ -24,9 +27,11 @@ from regretless.studies.study import (
 __all__ = [
     "Snapshot",
     "Study",
+    "Wish",
     "acting_as",
     "allocation_json",
     "counts",
+    "csv_cell",
     "decision_json",
     "drift_json",
     "known_before",
@@ -35,4 +40,5 @@ __all__ = [
     "study_json",
     "trial_json",
     "until_spent",
+    "write_csv",
 ]

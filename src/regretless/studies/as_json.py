@@ -1,15 +1,20 @@
-"""Studies, trials and decisions as JSON, for the command line and the service alike."""
+"""Studies, trials and decisions as JSON or CSV, for the command line and the service alike."""
 
 from __future__ import annotations
 
+import csv
+import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TextIO
 
 from regretless.engine import SLOTS, Optimizer
 from regretless.ledger import Ledger
-from regretless.results import Allocation, Decision, Trial
+from regretless.results import Allocation, Decision, Row, Trial
+from regretless.space import Space
 from regretless.studies.study import Snapshot
+from regretless.verdict import verdict
 
 _COUNTED = ("told", "pending", "abandoned", "observed", "proposed", "rejected", "retracted")
 
@@ -29,6 +34,7 @@ def study_json(view: Snapshot) -> dict[str, Any]:
         "asked": optimizer.asked,
         "remaining": optimizer.remaining,
         "archived": view.archived,
+        "verdict": verdict(optimizer).to_json(),
         "pending": {t.number: view.asked_at[t.number].isoformat() for t in optimizer.pending},
         "proposed": {t.number: view.asked_at[t.number].isoformat() for t in optimizer.proposed},
         "best": asdict(optimizer.best()) if optimizer.observations else None,
@@ -71,6 +77,22 @@ def counts(optimizer: Optimizer) -> dict[str, Any]:
         "remaining": optimizer.remaining,
         **{name: status[name] for name in _COUNTED},
     }
+
+
+def write_csv(file: TextIO, space: Space, rows: Sequence[Row]) -> None:
+    """Write a history as CSV; lists and dicts, as structured parameters have them, are JSON."""
+    flat = [row.flat() for row in rows]
+    empty = Row(None, "", dict.fromkeys(space.names), None, None, None, None).flat()
+    # Metrics and controls are only in the rows that have them.
+    header = list(dict.fromkeys(name for row in (empty, *flat) for name in row))
+    writer = csv.DictWriter(file, header, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in flat)
+
+
+def csv_cell(value: Any) -> Any:
+    """A value for CSV."""
+    return json.dumps(value) if isinstance(value, list | dict) else value
 
 
 def trial_json(trial: Trial) -> dict[str, Any]:

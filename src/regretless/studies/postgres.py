@@ -88,7 +88,8 @@ class Postgres:
     def missing(self, conn: sa.Connection, create: bool) -> None:
         if not create:
             raise StorageError(
-                f"{self.label}: there is no journal; to create one, give `space` and `budget`"
+                f"{self.label}: there is no journal; to create one, give `space`, and `budget` or"
+                " `horizon`"
             )
         self.lock(conn, "")
         if not has_table(conn):

@@ -59,6 +59,16 @@ class Reading(ABC):
         return self._state.optimizer.direction
 
     @property
+    def metric(self) -> str | None:
+        """What the results measure; None if that was not said."""
+        return self._state.optimizer.metric
+
+    @property
+    def unit(self) -> str | None:
+        """The unit of the results; None if that was not said."""
+        return self._state.optimizer.unit
+
+    @property
     def policy(self) -> Policy:
         """The policy."""
         return self._state.optimizer.policy

@@ -41,7 +41,8 @@ class SQLite:
             raise StorageError(f"{self.label}: {error.strerror}") from error
         if not found and not create:
             raise StorageError(
-                f"{self.label}: there is no journal; to create one, give `space` and `budget`"
+                f"{self.label}: there is no journal; to create one, give `space`, and `budget` or"
+                " `horizon`"
             )
 
     def _found(self) -> bool:

@@ -120,7 +120,7 @@ class State:
             there = ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")
             raise UnknownStudyError(
                 f"{journal.label}: there is no study {shown(name)} (studies: {there or 'none'});"
-                " to create it, give its space and budget"
+                " to create it, give its space, and its budget or horizon"
             )
         state = _begun(journal, events[0], policy, space)
         for stored in events[1:]:

@@ -10,7 +10,6 @@ before the proposal, so every process computes the same state.
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,6 +30,7 @@ from regretless._internal.validate import (
 )
 from regretless.defaults import Noise
 from regretless.engine import (
+    SPOILERS,
     Abandoned,
     Allocated,
     Approved,
@@ -63,15 +63,16 @@ from regretless.engine import (
     warn_of,
     write,
 )
-from regretless.errors import ArchivedError, BudgetError, ConfigError, TrialError
+from regretless.errors import BudgetError, ConfigError, TrialError
 from regretless.model import Drift, Model
 from regretless.policies import Policy
 from regretless.results import Decision, Trial, number_of
 from regretless.safety import Guardrail, Measured, Mode, Step
 from regretless.space import Parameter, Scalar, Space
 from regretless.studies import forks
+from regretless.studies.asking import Asking, archived
 from regretless.studies.naming import archiving_key
-from regretless.studies.serving import Overtaken, Serving
+from regretless.studies.serving import Overtaken
 from regretless.studies.settings import alike, differences, through_json
 from regretless.studies.state import Snapshot, State, content_of
 
@@ -85,22 +86,7 @@ MOST_DIFFERENCES = 20  # in a message
 # An event is made again if one of these kinds was written between the read and the append.
 _VERDICTS = (Approved, Rejected, Reconsidered)
 _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
-    # A proposal must not be near a point that was rejected meanwhile, and its fit must not have
-    # seen a result that was retracted.
-    # Without an abandoned trial, another setting runs, from which steps are limited.
-    Asked: (
-        Asked,
-        Abandoned,
-        Extended,
-        Jumped,
-        Baseline,
-        Rejected,
-        Retracted,
-        Unobserved,
-        Changed,
-        Allocated,
-        Archived,
-    ),
+    Asked: (Asked, *SPOILERS, Archived),
     Jumped: (Retracted, Unobserved),  # the first result after it
     Extended: (Asked, Allocated, Extended),
     Baseline: (Asked, Allocated, Baseline, Changed),
@@ -124,7 +110,7 @@ _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
 _RIVALS[Allocated] = (*_RIVALS[Asked], Ended)
 
 
-class Study(Serving):
+class Study(Asking):
     """An optimiser in a database, for any number of threads, processes and machines.
 
     `Study.open` creates or opens one.  It has the verbs of `Optimizer`.  Each verb and property
@@ -151,7 +137,6 @@ class Study(Serving):
         """Use `Study.open`."""
         super().__init__(journal, name, state)
         self._owns_journal = True
-        self._asking = threading.Lock()  # one proposal at a time
         self._observed: Counter[str] = Counter()  # without a key, by this object; by content
         forks.follow(self)
 
@@ -185,6 +170,8 @@ class Study(Serving):
         optimum: float | None = None,
         bound: float | None = None,
         contexts: Mapping[str, Parameter] | None = None,
+        metric: str | None = None,
+        unit: str | None = None,
         read_only: bool = False,
     ) -> Self:
         """Create a study, or open it if it exists.
@@ -207,7 +194,8 @@ class Study(Serving):
 
         Raises:
             ConfigError: a setting is not valid, or differs from the stored one.
-            UnknownStudyError: there is no such study, and `space` or the `budget` is missing.
+            UnknownStudyError: there is no such study, and `space`, or both `budget` and `horizon`,
+                are missing.
             StorageError: the database cannot be reached, or there is no journal.
             MissingExtraError: SQLAlchemy is not installed.
         """
@@ -239,6 +227,8 @@ class Study(Serving):
             "optimum": optimum,
             "bound": bound,
             "contexts": contexts,
+            "metric": metric,
+            "unit": unit,
         }
         given = {key: value for key, value in settings.items() if value is not None}
         planned = budget is not None or horizon is not None
@@ -641,27 +631,6 @@ class Study(Serving):
         if isinstance(jump, Jumped):
             warn_of(jump)
 
-    def _ask(
-        self, key: str | None, within_budget: bool, context: Mapping[str, Scalar] | None = None
-    ) -> Trial:
-        self._note_jump()
-        with self._asking, self._journal.turn(self.name):
-            while True:
-                with self._lock:
-                    state = self._refreshed().copy()
-                if key in state.by_key:
-                    return state.optimizer.trials[state.by_key[key]]
-                self._check_not_archived(state)
-                if within_budget and not state.optimizer.remaining:
-                    raise BudgetError(f"the budget of {state.optimizer.budget} is spent")
-                proposal = state.optimizer.propose(context)
-                with suppress(Overtaken), self._lock:
-                    stored = self._append(state.last, proposal, key)
-                    self._state.optimizer._take_proposal_of(state.optimizer)
-                    event = self._take_in(stored)
-                    assert isinstance(event, Asked)
-                    return self._state.optimizer._records.handed_out(event.number)
-
     def _record(
         self,
         make: Callable[[Records], Event | None],
@@ -707,7 +676,7 @@ class Study(Serving):
 
     def _check_not_archived(self, state: State) -> None:
         if state.archived:
-            raise ArchivedError(f"study {shown(self.name)} is archived: unarchive it first")
+            raise archived(self.name)
 
     def _observe(
         self,

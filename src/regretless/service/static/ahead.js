@@ -5,7 +5,7 @@ import { api, card, h, interval, number, percent, plural, rounded } from "./tool
 
 const DRAWS = 16;
 const LOOK = 1000; // milliseconds between two looks at simulations that are under way
-const TRIALS = { label: "trial", tight: true, whole: true };
+const TRIALS = { label: "trial", trials: true, whole: true, tight: true };
 
 export function ahead(name) {
   const chart = new Chart();

@@ -1,6 +1,7 @@
 // The frame: what the address says to show, the connection, the token, light and dark.
 
 import { listView } from "./studies.js";
+import { compareView } from "./compare.js";
 import { studyView } from "./study.js";
 import { api, h, Poll, recall, remember } from "./tools.js";
 
@@ -12,8 +13,13 @@ let poll = null;
 function route() {
   takeToken();
   const study = location.hash.match(/^#\/studies\/(.+)$/);
+  const compared = location.hash.match(/^#\/compare(\/.*)?$/);
   const name = study && decoded(study[1]);
-  const view = name ? studyView(name, () => poll?.now(), announce) : listView();
+  const view = name
+    ? studyView(name, () => poll?.now(), announce)
+    : compared
+      ? compareView((compared[1] ?? "").split("/").slice(1).map(decoded))
+      : listView();
   document.title = name ? `${name} – regretless` : "regretless";
   $("main").replaceChildren(view.element);
   if (route.moved) view.element.querySelector("h1").focus();
@@ -35,7 +41,7 @@ function follow(path, view) {
   $("connection").textContent = "Connecting…";
   poll = new Poll(path, view.update, (error, pause) => {
     report(error, pause);
-    if ([403, 404].includes(error?.status)) view.missing(error.message);
+    if ([403, 404].includes(error?.status)) view.missing(error.message, error.status);
     else view.tick?.();
   });
 }

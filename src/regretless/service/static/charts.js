@@ -1,16 +1,19 @@
 // Charts in SVG: a few layers on two axes, drawn anew at the width that there is.
 //
-// A chart is { label, x: {label, log?, categories?, whole?}, y: {log?, include?}, layers, probe? }.
+// A chart is { label, x: {label, log?, categories?, whole?, under?}, y: {label?, log?, include?},
+// layers, probe? }. `under` returns a second line for a tick of the x axis, such as its date.
 // A layer has a `kind`, a `class` for its colour, and columns: line and dots {x, y}, band and
 // bars {x, low, high}, rule {at, axis}. A probe {x, text(i), rest} is read with a pointer or the arrow
 // keys; entry `rest`, by default the last, is what is read while nobody does.
 
-import { h, largest, nearest, number, rounded, svg } from "./tools.js";
+import { download, h, largest, nearest, number, rounded, svg } from "./tools.js";
 
 const HEIGHT = 220;
 const NARROWEST = 120;
 const MARGIN = { top: 10, right: 12, bottom: 36, left: 8 };
-const LETTER = 6.6; // about the width of a digit in the axes' font
+const LINE = 13; // height of a line of text at an axis
+const FEWEST = 10; // trials for which there is room from the beginning
+const MANY = 400; // dots that are drawn one by one; more of them are one path
 const there = (value) => value !== null && value !== undefined && Number.isFinite(value);
 
 export class Chart {
@@ -19,7 +22,12 @@ export class Chart {
     this.canvas = h("div", { class: "canvas" });
     this.readout = h("p", { class: "readout" });
     this.caption = h("figcaption");
-    this.element = h("figure", {}, this.legend, this.canvas, this.readout, this.caption);
+    this.save = h(
+      "button",
+      { type: "button", class: "quiet small save", onclick: () => this.picture() },
+      "PNG",
+    );
+    this.element = h("figure", {}, this.legend, this.canvas, this.readout, this.caption, this.save);
     this.chosen = null;
     this.canvas.addEventListener("pointermove", (event) => this.point(event));
     this.canvas.addEventListener("pointerleave", () => this.choose(null));
@@ -36,6 +44,7 @@ export class Chart {
   draw(spec, caption) {
     this.spec = spec;
     this.caption.textContent = caption;
+    this.save.setAttribute("aria-label", `Download as PNG: ${spec.label}`);
     this.legend.replaceChildren(...spec.layers.filter((layer) => layer.name).map(entry));
     if (spec.probe) {
       this.canvas.tabIndex = 0;
@@ -49,35 +58,45 @@ export class Chart {
     const width = this.canvas.clientWidth;
     if (!this.spec || width < NARROWEST) return; // hidden, or not laid out yet
     const { x, y, layers } = this.spec;
-    const vertical = scale(y, domain(layers, "y", y), [HEIGHT - MARGIN.bottom, MARGIN.top]);
+    const top = MARGIN.top + (y.label ? LINE : 0);
+    const bottom = HEIGHT - MARGIN.bottom - (x.under ? LINE : 0);
+    const vertical = scale(y, domain(layers, "y", y), [bottom, top]);
     const left =
-      MARGIN.left + LETTER * largest(vertical.ticks.map((t) => vertical.format(t).length)) + 8;
+      MARGIN.left + largest([0, ...vertical.ticks.map((t) => wide(vertical.format(t)))]) + 8;
     const horizontal = scale(x, domain(layers, "x", x), [left, width - MARGIN.right]);
     this.across = horizontal;
     const clip = `clip-${(this.id ??= Chart.count = (Chart.count ?? 0) + 1)}`;
     const box = {
       x: left - 4,
-      y: MARGIN.top - 4,
+      y: top - 4,
       width: width - MARGIN.right - left + 8,
-      height: HEIGHT - MARGIN.bottom - MARGIN.top + 8,
+      height: bottom - top + 8,
     };
     const drawn = layers.flatMap((layer) => shapes[layer.kind](layer, horizontal, vertical));
     this.cursor = svg("line", {
       class: "cursor",
-      y1: MARGIN.top,
-      y2: HEIGHT - MARGIN.bottom,
+      y1: top,
+      y2: bottom,
       visibility: "hidden",
     });
     const picture = svg(
       "svg",
       { width, height: HEIGHT, role: "img", "aria-label": this.spec.label },
       svg("clipPath", { id: clip }, svg("rect", box)),
-      axes(horizontal, vertical, { left, width, x, y }),
+      axes(horizontal, vertical, { left, width, bottom, x, y }),
       svg("g", { "clip-path": `url(#${clip})` }, drawn),
       this.cursor,
     );
     this.canvas.replaceChildren(picture);
     this.choose(this.chosen);
+  }
+
+  // The chart as a file: the picture itself, with its name and the colours of the page.
+  async picture() {
+    const svg = this.canvas.querySelector("svg");
+    if (!svg) return;
+    const name = this.spec.label.toLowerCase().replace(/[^a-z0-9]+/g, "-");
+    download(`${name}.png`, await drawn(svg, this.spec.label));
   }
 
   // -- reading values -----------------------------------------------------------------------------
@@ -151,6 +170,11 @@ const shapes = {
 
   dots({ x, y, size, strength, ...layer }, across, up) {
     const known = x.map((_, i) => i).filter((i) => there(y[i]));
+    if (known.length > MANY && !size && !strength && !layer.square) {
+      // A line without a length, with round ends, is a dot.
+      const spots = known.map((i) => `M${across(x[i]).toFixed(1)} ${up(y[i]).toFixed(1)}h0`);
+      return [svg("path", { class: `spots ${layer.class}`, d: spots.join("") })];
+    }
     return known.map((i) =>
       mark(layer, across(x[i]), up(y[i]), size?.[i] ?? 2.5, strength?.[i] ?? 1),
     );
@@ -186,7 +210,7 @@ function entry(layer) {
 
 // -- axes -----------------------------------------------------------------------------------------
 
-function domain(layers, axis, { log, include = [], categories, whole }) {
+function domain(layers, axis, { log, include = [], categories, whole, trials }) {
   if (categories) return [-0.5, categories.length - 0.5];
   const columns = { x: ["x"], y: ["y", "low", "high"] }[axis];
   const within = layers.filter((layer) => !layer.loose || axis === "x");
@@ -199,6 +223,7 @@ function domain(layers, axis, { log, include = [], categories, whole }) {
     ([a, b], v) => [Math.min(a, v), Math.max(b, v)],
     [Infinity, -Infinity],
   );
+  if (trials && low <= high) return [low - 0.5, Math.max(high, low + FEWEST - 1) + 0.5];
   if (low > high) return log ? [0.1, 1] : [0, 1];
   if (low < high) return [low, high];
   if (whole) return [low - 0.5, high + 0.5];
@@ -241,43 +266,129 @@ function evenly(a, b, room, least) {
   };
 }
 
+// As many of 1, 2 and 5 times a power of ten as there is room for; at least two.
 function powers(a, b, room) {
+  const first = Math.floor(a);
+  const decades = Array.from({ length: Math.ceil(b) - first + 1 }, (_, i) => first + i);
+  const inside = (values) =>
+    values.filter((value) => Math.log10(value) >= a && Math.log10(value) <= b);
+  const times = (factors) =>
+    inside(decades.flatMap((power) => factors.map((factor) => factor * 10 ** power)));
   const every = Math.max(1, Math.ceil((b - a) / room));
-  const whole = Array.from(
-    { length: Math.floor(b) - Math.ceil(a) + 1 },
-    (_, i) => Math.ceil(a) + i,
-  );
-  const decades = whole.filter((power) => power % every === 0).map((power) => 10 ** power);
-  if (decades.length > 1 || b - a > 2)
-    return { ticks: decades, format: (value) => number(value, 3) };
-  const powersBelow = [Math.floor(a), Math.floor(a) + 1, Math.floor(a) + 2];
-  const finer = powersBelow.flatMap((power) => [1, 2, 5].map((factor) => factor * 10 ** power));
-  const inside = finer.filter((value) => Math.log10(value) >= a && Math.log10(value) <= b);
-  const ticks = inside.length > 1 ? inside : [10 ** a, 10 ** b];
-  return { ticks, format: (value) => number(value, 3) };
+  const coarse = inside(decades.filter((power) => power % every === 0).map((power) => 10 ** power));
+  const choices = [times([1, 2, 5]), times([1, 3]), coarse, times([1, 2, 5])];
+  const fits = choices.find((ticks) => ticks.length > 1 && ticks.length <= room + 1);
+  const ticks = fits ?? [10 ** a, 10 ** b];
+  return { ticks, format: power };
 }
 
-function axes(across, up, { left, width, x, y }) {
-  const bottom = HEIGHT - MARGIN.bottom;
+// The labels of a log axis, for the tests.
+export const ticksOf = (low, high, room) => {
+  const { ticks, format } = powers(Math.log10(low), Math.log10(high), room);
+  return ticks.map(format);
+};
+
+const RAISED = {
+  "-": "⁻",
+  0: "⁰",
+  1: "¹",
+  2: "²",
+  3: "³",
+  4: "⁴",
+  5: "⁵",
+  6: "⁶",
+  7: "⁷",
+  8: "⁸",
+  9: "⁹",
+};
+
+// 0.001 and 10,000 as they are; what has more digits as 2×10⁷.
+function power(value) {
+  const exponent = Math.floor(Math.log10(value) + 1e-9);
+  if (exponent > -4 && exponent < 5) return number(value, 3);
+  const factor = value / 10 ** exponent;
+  const raised = [...String(exponent)].map((letter) => RAISED[letter]).join("");
+  return `${Math.abs(factor - 1) < 1e-6 ? "" : `${number(factor, 3)}×`}10${raised}`;
+}
+
+// The width of a text at an axis.
+const pen = document.createElement("canvas").getContext("2d");
+function wide(text) {
+  pen.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+  return pen.measureText(text).width;
+}
+
+function axes(across, up, { left, width, bottom, x, y }) {
   const right = width - MARGIN.right;
   const rows = up.ticks.flatMap((tick) => [
     svg("line", { class: "gridline", x1: left, x2: right, y1: up(tick), y2: up(tick) }),
     svg("text", { x: left - 6, y: up(tick) + 4, "text-anchor": "end" }, up.format(tick)),
   ]);
-  const columns = across.ticks.flatMap((tick) => [
-    svg("line", { class: "tick", x1: across(tick), x2: across(tick), y1: bottom, y2: bottom + 4 }),
-    svg("text", { x: across(tick), y: bottom + 16, "text-anchor": "middle" }, across.format(tick)),
-  ]);
   return svg(
     "g",
     { class: "axes", "aria-hidden": "true" },
     rows,
-    columns,
+    columns(across, { width, bottom, under: x.under }),
     svg("line", { class: "tick", x1: left, x2: right, y1: bottom, y2: bottom }),
+    y.label ? svg("text", { class: "axis-name", x: 2, y: LINE - 2 }, y.label) : null,
     svg(
       "text",
       { class: "axis-name", x: (left + right) / 2, y: HEIGHT - 4, "text-anchor": "middle" },
       x.label,
     ),
   );
+}
+
+// The ticks of the x axis. A label stays inside the picture, and is left out where it would touch
+// the one before.
+function columns(across, { width, bottom, under }) {
+  const ends = [-Infinity, -Infinity];
+  const last = ["", ""];
+  const label = (text, at, line) => {
+    const half = wide(text) / 2;
+    const middle = Math.min(Math.max(at, half + 1), width - half - 1);
+    if (!text || text === last[line] || middle - half < ends[line] + 6) return null;
+    ends[line] = middle + half;
+    last[line] = text;
+    return svg("text", { x: middle, y: bottom + 16 + line * LINE, "text-anchor": "middle" }, text);
+  };
+  return across.ticks.flatMap((tick) => [
+    svg("line", { class: "tick", x1: across(tick), x2: across(tick), y1: bottom, y2: bottom + 4 }),
+    label(across.format(tick), across(tick), 0),
+    under ? label(under(tick), across(tick), 1) : null,
+  ]);
+}
+
+// -- files ----------------------------------------------------------------------------------------
+
+const LOOKS = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity"];
+const LETTERS = ["font-family", "font-size", "text-anchor"];
+const DENSITY = 2; // pixels per point
+
+// An SVG as PNG. An image knows no style sheets, so each shape takes its own looks along.
+async function drawn(picture, title) {
+  const { width, height } = picture.getBoundingClientRect();
+  const twin = picture.cloneNode(true);
+  const [from, to] = [picture, twin].map((each) => [...each.querySelectorAll("*")]);
+  from.forEach((shape, i) => {
+    const style = getComputedStyle(shape);
+    for (const look of shape.tagName === "text" ? [...LOOKS, ...LETTERS] : LOOKS)
+      to[i].setAttribute(look, style.getPropertyValue(look));
+  });
+  twin.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  const image = new Image();
+  image.src = `data:image/svg+xml,${encodeURIComponent(new XMLSerializer().serializeToString(twin))}`;
+  await image.decode();
+  const head = 26;
+  const canvas = h("canvas", { width: DENSITY * width, height: DENSITY * (height + head) });
+  const paper = canvas.getContext("2d");
+  const style = getComputedStyle(document.body);
+  paper.scale(DENSITY, DENSITY);
+  paper.fillStyle = getComputedStyle(picture.closest(".card") ?? document.body).backgroundColor;
+  paper.fillRect(0, 0, width, height + head);
+  paper.fillStyle = style.color;
+  paper.font = `600 13px ${style.fontFamily}`;
+  paper.fillText(title, 8, 17, width - 16);
+  paper.drawImage(image, 0, head, width, height);
+  return new Promise((done) => canvas.toBlob(done, "image/png"));
 }

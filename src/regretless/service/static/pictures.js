@@ -17,12 +17,69 @@ import {
   scalar,
   smallest,
   typed,
+  when,
+  withUnit,
 } from "./tools.js";
 
 const WITHIN = 1.96;
-const TRIALS = { label: "trial", tight: true, whole: true };
+const TRIALS = { label: "trial", trials: true, whole: true, tight: true };
 
-// -- reward and regret ----------------------------------------------------------------------------
+// The axis of trials, with the date of each under its number.
+function trialAxis({ number: x, time }) {
+  const known = time.filter((each) => each !== null);
+  const sameDay = known.length > 0 && largest(known) - smallest(known) < 86_400;
+  const options = sameDay
+    ? { hour: "2-digit", minute: "2-digit" }
+    : { day: "numeric", month: "short" };
+  const at = new Map(x.map((trial, i) => [trial, time[i]]));
+  const under = (trial) => {
+    const seconds = at.get(trial);
+    if (seconds === undefined || seconds === null) return "";
+    return new Date(1000 * seconds).toLocaleString("en-GB", options);
+  };
+  return { label: "trial", trials: true, whole: true, tight: true, under };
+}
+
+const dated = ({ number: x, time }, i) => `trial ${x[i]}${time[i] ? ` (${when(time[i])})` : ""}`;
+const named = ({ metric, unit }, otherwise = "result") =>
+  `${metric ?? otherwise}${unit ? ` (${unit})` : ""}`;
+
+// -- results --------------------------------------------------------------------------------------
+
+// Each result by trial, with what today's setting and the best one are expected to bring.
+export function results() {
+  const chart = new Chart();
+  const element = card("Results", "half", chart.element);
+  const update = (data) => {
+    const { running, best, verdict: v, unit } = data;
+    element.hidden = !(running?.number.length > 0);
+    if (element.hidden) return;
+    const { number: x, value: y } = running;
+    const today =
+      { baseline: "today", "observed setting": "observed before" }[v.over] ?? "first point";
+    const layers = [
+      { kind: "rule", at: v.value, class: "faint", name: `${today}, expected` },
+      { kind: "rule", at: best.mean, class: "best", name: "best setting, expected" },
+      { kind: "dots", x, y, class: "told", name: "result" },
+    ];
+    const probe = {
+      x,
+      text: (i) => `${sentence(dated(running, i))}: ${withUnit(number(y[i], 5), unit)}`,
+    };
+    const label = `${sentence(named(data))} by trial`;
+    const spec = { label, x: trialAxis(running), y: { label: named(data) }, layers, probe };
+    const better = data.direction === "maximize" ? "Higher" : "Lower";
+    chart.draw(
+      spec,
+      `${better} is better. A single result is noisy; the lines are what the model expects.`,
+    );
+  };
+  return { element, update };
+}
+
+const sentence = (text) => text[0].toUpperCase() + text.slice(1);
+
+// -- gain and regret ------------------------------------------------------------------------------
 
 // A number that only the person knows; kept for this tab, by study.
 function reference(study, id, label, redraw) {
@@ -54,7 +111,8 @@ const last = (values) => values[values.length - 1];
 const within = (sum) =>
   `${rounded(last(sum.mean), last(sum.sd))} (95 %: ${interval(last(low(sum)), last(high(sum)))})`;
 
-function sumChart(label, numbers, sum, colour, more, text) {
+function sumChart(label, { running, unit }, sum, colour, more, text) {
+  const numbers = running.number;
   const layers = [
     { kind: "rule", at: 0, class: "faint" },
     { kind: "band", x: numbers, low: low(sum), high: high(sum), class: colour, name: "95 % band" },
@@ -64,28 +122,21 @@ function sumChart(label, numbers, sum, colour, more, text) {
   const probe = {
     x: numbers,
     text: (i) =>
-      `After trial ${numbers[i]}: ${rounded(sum.mean[i], sum.sd[i])} ± ${number(WITHIN * sum.sd[i], 2)}${text?.(i) ?? ""}`,
+      `After ${dated(running, i)}: ${rounded(sum.mean[i], sum.sd[i])} ± ${withUnit(number(WITHIN * sum.sd[i], 2), unit)}${text?.(i) ?? ""}`,
   };
-  return { label, x: TRIALS, y: {}, layers, probe };
+  return { label, x: trialAxis(running), y: { label: unit ?? "" }, layers, probe };
 }
 
-export function reward(name) {
+export function reward() {
   const chart = new Chart();
-  let shown = null;
-  const baseline = reference(name, "baseline", "Baseline", () => shown && update(shown));
-  const element = card("Total gain", "half", baseline.element, chart.element);
+  const element = card("Total gain", "half", chart.element);
   const update = (data) => {
-    shown = data;
     const { running } = data;
     element.hidden = !(running?.number.length > 1); // one trial makes no curve
     if (element.hidden) return;
     const sign = signOf(data);
-    const given = baseline.value();
-    const sum = given === null ? running.gain : against(running.served, sign, given);
-    const start = given ?? running.first;
     let total = 0;
-    const observed = running.value.map((value) => (total += sign * (value - start)));
-    baseline.input.placeholder = number(running.first);
+    const observed = running.value.map((value) => (total += sign * (value - running.first)));
     const dashed = {
       kind: "line",
       x: running.number,
@@ -93,20 +144,12 @@ export function reward(name) {
       class: "told",
       name: "by the results told",
     };
-    const own = running.over === "baseline" ? "the baseline" : "keeping the first point";
-    const kept = given === null ? own : `a baseline of ${number(given)}`;
-    const label = `Total gain over ${kept}`;
-    const spec = sumChart(
-      label,
-      running.number,
-      sum,
-      "gain",
-      [dashed],
-      (i) => `, results told ${number(observed[i])}`,
-    );
+    const names = { baseline: "the baseline", "observed setting": "the setting observed before" };
+    const label = `Total gain over ${names[running.over] ?? "keeping the first point"}`;
+    const text = (i) => `, results told ${number(observed[i])}`;
     chart.draw(
-      spec,
-      `${label}: ${within(sum)} in ${plural(running.number.length, "trial")}; by the results themselves ${number(total)}. ${paid(running.number, sum.mean)}`,
+      sumChart(label, data, running.gain, "gain", [dashed], text),
+      `${label}: ${within(running.gain)} in ${plural(running.number.length, "trial")}; by the results themselves ${number(total)}. ${paid(running.number, running.gain.mean)}`,
     );
   };
   return { element, update };
@@ -132,7 +175,7 @@ export function regret(name) {
     const { running, best } = data;
     element.hidden = !(running?.number.length > 1); // one trial makes no curve
     if (element.hidden) return;
-    const known = best.regret === null ? null : data.known?.value ?? null; // null if contradicted
+    const known = best.regret === null ? null : (data.known?.value ?? null); // null if contradicted
     const given = optimum.value() ?? known;
     const sum =
       given === null ? running.regret : negated(against(running.served, signOf(data), given));
@@ -143,7 +186,7 @@ export function regret(name) {
       given === null
         ? `Estimated regret: ${within(sum)}, ${each}, against the best point so far. What no trial has reached yet is not counted: if you know the optimum, type it in.`
         : `Regret against the optimum ${number(given)}: ${within(sum)}, ${each}.`;
-    chart.draw(sumChart("Cumulative regret", running.number, sum, "loss", []), caption);
+    chart.draw(sumChart("Cumulative regret", data, sum, "loss", []), caption);
   };
   return { element, update };
 }
@@ -155,7 +198,7 @@ const FLOOR = 1e-6; // of the largest: what is smaller is drawn there
 export function worth() {
   const chart = new Chart();
   const element = card("Expected gain against its cost", "half", chart.element);
-  const update = ({ decisions }) => {
+  const update = ({ decisions, unit }) => {
     const { number: x, expected_improvement: gains, evaluation_cost: costs } = decisions;
     const known = x.map((_, i) => i).filter((i) => gains[i] !== null);
     element.hidden = known.length === 0;
@@ -182,7 +225,7 @@ export function worth() {
       {
         label: "Expected improvement and evaluation cost by trial",
         x: TRIALS,
-        y: { log: true },
+        y: { log: true, label: unit ?? "" },
         layers,
         probe,
       },

@@ -1,8 +1,8 @@
 // The list of studies, and the form for a new one.
 
-import { age, api, h, inAddress, interval, recall, remember, rounded } from "./tools.js";
+import { age, api, h, inAddress, interval, recall, remember, rounded, withUnit } from "./tools.js";
 
-const HEADS = ["Study", "Progress", "Best mean (95 % interval)", "Updated"];
+const HEADS = ["Study", "Verdict", "Progress", "Best mean (95 % interval)", "Updated"];
 
 export function listView() {
   const body = h("tbody", { role: "rowgroup" });
@@ -27,7 +27,15 @@ export function listView() {
   archived.checked = recall("archived") === "shown";
   const count = h("label", { for: "show-archived" });
   const filter = h("p", { class: "filter", hidden: true }, archived, " ", count);
-  const list = h("section", { class: "card", "aria-label": "Studies" }, empty, table, filter);
+  const compare = h("p", { hidden: true }, h("a", { href: "#/compare" }, "Compare two studies"));
+  const list = h(
+    "section",
+    { class: "card", "aria-label": "Studies" },
+    empty,
+    table,
+    filter,
+    compare,
+  );
   const element = h("div", {}, h("h1", { tabindex: -1 }, "Studies"), list, create);
   const rows = new Map();
   let all = [];
@@ -43,6 +51,7 @@ export function listView() {
       ? "All studies are archived."
       : "There is no study yet. Create the first one below.";
     empty.hidden = shown > 0;
+    compare.hidden = all.length < 2;
     table.hidden = shown === 0;
   };
   const update = (studies) => {
@@ -74,12 +83,14 @@ function studyRow(name) {
   const progress = h("progress", { "aria-label": "Budget spent" });
   const done = h("span");
   const best = h("span");
+  const verdict = h("span");
   const updated = h("time");
   const cell = (label, ...content) => h("td", { role: "cell", "data-label": label }, ...content);
   const element = h(
     "tr",
     { role: "row" },
     h("th", { scope: "row", role: "rowheader" }, link, " ", direction),
+    cell("Verdict", verdict),
     cell("Progress", progress, " ", done),
     cell("Best mean", best),
     cell("Updated", updated),
@@ -92,7 +103,9 @@ function studyRow(name) {
     progress.hidden = done.hidden = Boolean(study.error);
     if (study.error) return;
     progress.hidden = study.budget === null; // no end
-    direction.textContent = study.archived ? `${study.direction} · archived` : study.direction;
+    verdict.textContent = standing(study.verdict);
+    const what = study.metric ? ` ${study.metric}` : "";
+    direction.textContent = `${study.direction}${what}${study.archived ? " · archived" : ""}`;
     progress.max = Math.max(study.budget, study.asked);
     progress.value = study.asked;
     const proposed = study.proposed ? `, ${study.proposed} to approve` : "";
@@ -103,9 +116,13 @@ function studyRow(name) {
   return { element, update, tick };
 }
 
-function bestOf({ best }) {
+// The state and the gain; what is left stands in another column.
+const standing = (sentence) => sentence.split(/, (?=\d+ trials? left|no end)/)[0];
+
+function bestOf({ best, unit }) {
   if (!best) return "nothing told yet";
-  return `${rounded(best.mean, (best.high - best.low) / 4)} (${interval(best.low, best.high)})`;
+  const mean = withUnit(rounded(best.mean, (best.high - best.low) / 4), unit);
+  return `${mean} (${interval(best.low, best.high)})`;
 }
 
 // -- a new study ----------------------------------------------------------------------------------
@@ -126,6 +143,13 @@ function createForm() {
     min: 1,
     step: 1,
     value: 100,
+  });
+  const metric = h("input", { id: "new-metric", autocomplete: "off", placeholder: "p99 latency" });
+  const unit = h("input", {
+    id: "new-unit",
+    autocomplete: "off",
+    class: "short",
+    placeholder: "ms",
   });
   const horizon = h("input", { id: "new-horizon", type: "number", min: 1, step: 1 });
   const direction = h(
@@ -160,6 +184,8 @@ function createForm() {
         budget: budget.value ? Number(budget.value) : null,
         horizon: horizon.value ? Number(horizon.value) : null,
         space: parsedSpace(space.value),
+        ...(metric.value.trim() && { metric: metric.value.trim() }),
+        ...(unit.value.trim() && { unit: unit.value.trim() }),
         ...parsed("settings", others.value.trim() || "{}"),
       };
       await api.create(given);
@@ -182,8 +208,10 @@ function createForm() {
         { class: "fields" },
         field("Name", name),
         field("Direction", direction),
-        field("Budget (evaluations; empty: no end)", budget),
-        field("Horizon (evaluations to look ahead)", horizon),
+        field("What the result measures", metric),
+        field("Its unit", unit),
+        field("Budget (trials; empty: no end)", budget),
+        field("Horizon (trials to look ahead)", horizon),
       ),
       field("Space (JSON)", space),
       h(

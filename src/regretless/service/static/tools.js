@@ -37,9 +37,9 @@ export function card(title, size, ...content) {
 
 // Asks before something is done that others will see. It is not part of what news replace, so what
 // a person is typing stays. `field` is the label of a text to type, if there is one.
-export function question({ title, text, field, needed, value, yes, run }) {
+export function question({ title, text, field, needed, value, content, yes, run }) {
   const input = field
-    ? h("input", { id: "answer", maxlength: 1000, required: needed, autocomplete: "off" })
+    ? h("input", { id: "answer", maxlength: 10_000, required: needed, autocomplete: "off" })
     : null;
   if (input && value) input.value = value;
   const problem = h("p", { class: "problem", role: "alert" });
@@ -63,6 +63,7 @@ export function question({ title, text, field, needed, value, yes, run }) {
       h("h2", { id: "question" }, title),
       h("p", {}, text),
       input && h("p", { class: "field" }, h("label", { for: "answer" }, field), input),
+      content,
       problem,
       h(
         "div",
@@ -74,6 +75,71 @@ export function question({ title, text, field, needed, value, yes, run }) {
   );
   document.body.append(dialog);
   dialog.showModal();
+}
+
+// A button that puts a text on the clipboard, and says so.
+export function copyButton(label, text, name = null) {
+  const said = h("span", { class: "unseen", role: "status" });
+  const copy = async () => {
+    const done = await copied(text());
+    button.firstChild.textContent = done ? "Copied" : "Cannot copy";
+    said.textContent = done ? "Copied" : "The browser does not allow it";
+    setTimeout(() => {
+      button.firstChild.textContent = label;
+      said.textContent = "";
+    }, 1500);
+  };
+  const button = h(
+    "button",
+    { type: "button", class: "quiet small", "aria-label": name, onclick: copy },
+    label,
+    said,
+  );
+  return button;
+}
+
+// Browsers allow the clipboard only on secure pages; on others there is the older way.
+async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const field = h("textarea", { class: "unseen", "aria-hidden": "true" });
+    field.value = text;
+    document.body.append(field);
+    field.select();
+    const done = document.execCommand("copy");
+    field.remove();
+    return done;
+  }
+}
+
+// Hands a file to the person.
+export function download(name, blob) {
+  const url = URL.createObjectURL(blob);
+  const link = h("a", { href: url, download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+// Runs what a button asks for, shows what went wrong, and looks for news at once.
+export function verbs(refresh) {
+  const problem = h("p", { class: "problem", role: "alert" });
+  const run = async (verb, after) => {
+    problem.textContent = "";
+    try {
+      await verb();
+      after?.();
+    } catch (error) {
+      problem.textContent = error.message;
+    }
+    refresh();
+  };
+  const submit = (verb, after) => (event) => {
+    event.preventDefault();
+    return run(verb, after);
+  };
+  return { problem, run, submit };
 }
 
 // -- numbers for people ---------------------------------------------------------------------------
@@ -119,6 +185,10 @@ export function rounded(x, step) {
   return tidy(/[1-9]/.test(text) ? text : text.replace("-", ""));
 }
 
+// For a glance: the digits that an interval of this width leaves. 26.9 (24 to 30) is 27.
+export const glance = (x, width) => rounded(x, 2.5 * width);
+export const glanced = (low, high) => `${glance(low, high - low)} to ${glance(high, high - low)}`;
+
 export const interval = (low, high) =>
   `${rounded(low, (high - low) / 4)} to ${rounded(high, (high - low) / 4)}`;
 
@@ -132,6 +202,21 @@ export const scalar = (value) => {
 
 export const plural = (count, thing) =>
   `${count.toLocaleString("en")} ${thing}${count === 1 ? "" : "s"}`;
+
+export const withUnit = (text, unit) => (unit ? `${text}\u00a0${unit}` : text);
+
+// A date and a time of day, where the person is. `time` is ISO text or seconds since 1970.
+export function when(time) {
+  const date = new Date(typeof time === "number" ? 1000 * time : time);
+  const year = date.getFullYear() === new Date().getFullYear() ? undefined : "numeric";
+  return date.toLocaleString("en-GB", {
+    day: "numeric",
+    month: "short",
+    year,
+    hour: "2-digit",
+    minute: "2-digit",
+  });
+}
 
 export function age(iso) {
   const seconds = Math.max(0, (Date.now() - Date.parse(iso)) / 1000);
@@ -170,6 +255,11 @@ export function remember(key, value, storage = "sessionStorage") {
   }
 }
 
+// Whether this tab can only look: it came by a link to share, or its token is read-only.
+export const reads = () =>
+  recall("token").startsWith("link.") ||
+  (recall("reads") === recall("token") && recall("token") !== "");
+
 // -- the API --------------------------------------------------------------------------------------
 
 export class ApiError extends Error {
@@ -179,8 +269,8 @@ export class ApiError extends Error {
   }
 }
 
-export async function call(path, { method = "GET", body, etag } = {}) {
-  const headers = { Accept: "application/json" };
+export async function call(path, { method = "GET", body, etag, as = "json" } = {}) {
+  const headers = { Accept: as === "json" ? "application/json" : "*/*" };
   const token = recall("token");
   if (token) headers.Authorization = `Bearer ${token}`;
   if (etag) headers["If-None-Match"] = etag;
@@ -193,8 +283,10 @@ export async function call(path, { method = "GET", body, etag } = {}) {
     throw new ApiError(0, "The service does not answer.");
   }
   if (response.status === 304) return { unchanged: true };
-  const data = await response.json().catch(() => null);
+  const data = await (response.ok ? response[as]() : response.json()).catch(() => null);
   if (!response.ok) {
+    if (response.status === 403 && data?.detail === "the token is read-only")
+      remember("reads", recall("token"));
     if (response.status === 401) document.dispatchEvent(new Event("token-needed"));
     throw new ApiError(response.status, explanation(data, response.status));
   }
@@ -235,6 +327,10 @@ export const api = {
     call(`${pathOf(name)}/observations/${index}/retract`, { method: "POST", body: said(why) }),
   archive: (name) => call(`${pathOf(name)}/archive`, { method: "POST", body: {} }),
   unarchive: (name) => call(`${pathOf(name)}/unarchive`, { method: "POST", body: {} }),
+  setBaseline: (name, params) =>
+    call(`${pathOf(name)}/baseline`, { method: "POST", body: { params } }),
+  share: (name, days) => call(`${pathOf(name)}/link`, { method: "POST", body: { days } }),
+  csv: (name) => call(`${pathOf(name)}/export`, { as: "blob" }),
   rename: (name, next) => call(`${pathOf(name)}/rename`, { method: "POST", body: { name: next } }),
 };
 

@@ -1,0 +1,180 @@
+"""The page with the results, and its picture."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+from benchmarks.shop.runs import CHOOSING, RECORDS, ROOT, read
+
+from regretless._internal.arrays import Array
+
+PAGE = ROOT / "docs" / "results" / "shop.md"
+OURS, PLAIN = "ours", "ours, no early end"
+RIVALS = {
+    "today": "today's setting",
+    "one trial": "one trial a period, ask and tell",
+    "one trial, control": "the same, with a control on 10 % of the customers",
+    "test 7": "an A/B/n test of 8 arms for 7 periods, then the best one",
+    "thompson 0.1": "Thompson sampling over 16 arms",
+}
+REPORTED = (OURS, PLAIN, *RIVALS)
+
+HEAD = """# A simulated shop
+
+Written by `python -m benchmarks.shop --report` from the records beside it. Each shop is drawn at
+random: 3 to 5 settings (a price, and others out of a threshold for free shipping, a layout,
+results on a page, a discount, a reminder, a weight of the ranking), and what they do to
+conversion and basket. 20,000 customers come in each of 50 periods. A customer buys with a
+probability of a few percent, and spends a lognormal amount. The day of the week changes the
+conversion of all settings by the same factor. 3 % of the results are 1 to 5 periods late. Today's
+setting is better than a half to four fifths of all settings. The rules are in
+`benchmarks/shop/shops.py`.
+
+The loss is what the best setting would have earned in expectation, minus what the settings that
+the customers saw earned in expectation, as a share of the former. Nothing is known at the start,
+to nobody.
+
+- **ours**: `allocate(arms=8)` with a new table each period, and `report` ten times a period. Rows
+  that are clearly worse end within the period.
+- **one trial**: all customers of a period see one setting of the same default; the mean and its
+  standard error are told at the end of the period. With a control, a tenth of the customers see
+  today's setting.
+- **A/B/n test**: today's setting and 7 others of a Sobol sequence, in equal parts; then everybody
+  sees the one with the best mean. Its length was chosen on the shops 1000 to 1019 (below).
+- **Thompson sampling**: today's setting and 15 others of the same sequence. The share of an arm
+  is its chance to be the best one, worked out each period from a normal model with an effect of
+  each period that all arms share, so that the day of the week does no harm. Its prior was chosen
+  on the shops 1000 to 1019.
+"""
+
+
+def write_page() -> None:
+    """Write the page and the picture of all records."""
+    found = _by_tool(RECORDS)
+    lines = [HEAD, *_table(found), "", *_verdict(found), "", *_choosing(), "", _foot(found), ""]
+    PAGE.write_text("\n".join(lines))
+    _picture(found)
+
+
+def _by_tool(path: Any) -> dict[str, dict[int, dict[str, Any]]]:
+    found: dict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
+    for record in read(path):
+        found[record["tool"]][record["seed"]] = record
+    return found
+
+
+def _losses(found: dict[str, dict[int, dict[str, Any]]], tool: str, seeds: list[int]) -> Array:
+    return np.array([found[tool][seed]["lost"] for seed in seeds])
+
+
+def _shared(found: dict[str, dict[int, dict[str, Any]]], *tools: str) -> list[int]:
+    """The shops that all of these have met."""
+    return sorted(set.intersection(*(set(found[tool]) for tool in tools)))
+
+
+def _plus_minus(values: Array, digits: int) -> str:
+    error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else float("nan")
+    return f"{values.mean():.{digits}f} ± {error:.{digits}f}"
+
+
+def _ratio(found: dict[str, dict[int, dict[str, Any]]], tool: str, other: str) -> str:
+    """The geometric mean of the ratios in each shop, with its standard error."""
+    seeds = _shared(found, tool, other)
+    if len(seeds) < 2:
+        return "–"
+    logs = np.log(_losses(found, tool, seeds) / _losses(found, other, seeds))
+    mean = float(np.exp(logs.mean()))
+    return f"{mean:.2f} ± {mean * logs.std(ddof=1) / len(logs) ** 0.5:.2f}"
+
+
+def _table(found: dict[str, dict[int, dict[str, Any]]]) -> list[str]:
+    lines = [
+        "| | loss, % of what the best setting earns | ours / this, geometric mean | shops |",
+        "|---|---|---|---|",
+    ]
+    names = {OURS: "**ours**", PLAIN: "ours, no row ends early (`end_early=0`)", **RIVALS}
+    for tool, name in names.items():
+        seeds = sorted(found[tool])
+        if not seeds:
+            continue
+        losses = 100 * _losses(found, tool, seeds)
+        against = "" if tool == OURS else _ratio(found, OURS, tool)
+        lines.append(f"| {name} | {_plus_minus(losses, 2)} | {against} | {len(seeds)} |")
+    return lines
+
+
+def _verdict(found: dict[str, dict[int, dict[str, Any]]]) -> list[str]:
+    tools = [tool for tool in RIVALS if found[tool]]
+    seeds = _shared(found, OURS, *tools)
+    if not seeds:
+        return []
+    means = {tool: _losses(found, tool, seeds).mean() for tool in tools}
+    best = min(means, key=lambda tool: means[tool])
+    ours = _losses(found, OURS, seeds)
+    each = np.min([_losses(found, tool, seeds) for tool in tools], axis=0)
+    lines = [
+        f"The best rival in the mean is {RIVALS[best]}. Ours loses {ours.mean() / means[best]:.2f}"
+        f" times as much in the mean of {len(seeds)} shops; the limit is 0.5."
+        f" In {int((ours <= each / 2).sum())} of the shops it loses at most half of what the best"
+        " rival of that shop loses."
+    ]
+    if both := _shared(found, OURS, PLAIN):
+        early, late = (_losses(found, tool, both) for tool in (OURS, PLAIN))
+        saved = 100 * (late - early)
+        lines += [
+            "",
+            f"Ending rows early saves {_plus_minus(saved, 3)} percentage points of the loss:"
+            f" {100 * (1 - early.mean() / late.mean()):.1f} % of it.",
+        ]
+    return [*lines, "", "![The loss by period, mean over the shops](shop.png)"]
+
+
+def _choosing() -> list[str]:
+    found = _by_tool(CHOOSING)
+    lines = [
+        "## How the rivals were chosen",
+        "",
+        "The mean loss, in %, in the shops 1000 to 1019:",
+        "",
+        "| | loss | shops |",
+        "|---|---|---|",
+    ]
+    for tool in sorted(found):
+        losses = 100 * _losses(found, tool, sorted(found[tool]))
+        lines.append(f"| {tool} | {_plus_minus(losses, 2)} | {len(losses)} |")
+    note = (
+        "The number of a test is its periods; that of Thompson sampling is the prior sd of an arm"
+    )
+    return [*lines, "", f"{note}, as a share of the mean."]
+
+
+def _foot(found: dict[str, dict[int, dict[str, Any]]]) -> str:
+    every = [record for tool in REPORTED for record in found[tool].values()]
+    commits = ", ".join(sorted({record["commit"] for record in every}))
+    seconds = np.mean([record["seconds"] for record in found[OURS].values()] or [float("nan")])
+    return f"A run of ours took {seconds:.0f} s of CPU time for its 50 tables. Commits: {commits}."
+
+
+def _picture(found: dict[str, dict[int, dict[str, Any]]]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.2), layout="constrained")
+    ax = figure.add_subplot(xlabel="period", ylabel="loss so far, % of what the best would earn")
+    names = {OURS: "ours", **RIVALS}
+    for tool, name in names.items():
+        if curves := [record["curve"] for record in found[tool].values()]:
+            mean = 100 * np.array(curves).mean(axis=0)
+            periods = 5 * np.arange(1, len(mean) + 1)
+            ax.plot([0, *periods], [0.0, *mean], label=name, lw=2.4 if tool == OURS else 1.3)
+    ax.set(xlim=(0, 50), ylim=(0, None))
+    ax.legend(frameon=False, fontsize=9)
+    figure.savefig(PAGE.with_suffix(".png"), dpi=120)
+
+
+if __name__ == "__main__":
+    write_page()

@@ -77,7 +77,7 @@ def draw(optimizer: rl.Optimizer, limit: float, path: str) -> None:
         right.plot(row.number, row.metrics["latency_ms"], "o", color=colour)
     left.set(xlabel="trial", ylabel="transactions per second", title="made large")
     right.axhline(limit, color="black", ls="--", lw=1)
-    right.set(xlabel="trial", ylabel="mean latency, ms", title="kept below the line")
+    right.set(xlabel="trial", ylabel="mean latency, ms", title="limited by a guardrail")
     figure.savefig(path, dpi=110)
 
 

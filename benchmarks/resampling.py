@@ -149,7 +149,7 @@ HEAD = """# What a step of a long run costs
 Written by `python -m benchmarks.resampling` from [resampling.jsonl](resampling.jsonl). Version 2
 searches for every step. *Revisit* is version 2 with `RevisitRules` of `defaults.py`: from 300
 visited points on, a new point must be better by a margin, and after three repeats most trials are
-chosen among the visited points without a search. [Default](default-appendix.md#long-runs) has the reasons.
+chosen among the visited points without a search. [The reasons](default-appendix.md#long-runs).
 
 Problems are those of [families](families.md) with three or more parameters, 1,000 to 2,000 steps,
 and seeds that nothing was chosen by. Both runs share all steps up to 300 points, and the noise of

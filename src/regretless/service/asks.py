@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MOST_IN_VAIN = 3  # times that trials are prepared although nobody asks
 # In a hurry, those who ask need the processor as well.
-SEARCH_SHARE, FIT_SHARE = 0.3, 0.2  # at most such shares of the time are for searches and fits
+SEARCH_SHARE, FIT_SHARE = 0.5, 0.2  # at most such shares of the time are for searches and fits
 RATE_SECONDS = 2.0  # the rate of asks is that of so many seconds, at least
 
 

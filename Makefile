@@ -128,7 +128,7 @@ test-lowest:
 	test -x $(LOWEST_VENV)/$(SCRIPTS)/python || $(PYTHON) -m venv $(LOWEST_VENV)
 	$(LOWEST_VENV)/$(SCRIPTS)/$(PIP) --constraint build/lowest.txt --editable \
 	    '.[cli,studies,serve,plot,experiments,pandas,optuna]' \
-	    pytest pytest-xdist 'hypothesis>=6.125' mpmath httpx2 selenium hatchling
+	    pytest pytest-xdist 'hypothesis>=6.125' mpmath httpx httpx2 selenium hatchling
 	$(LOWEST_VENV)/$(SCRIPTS)/python -m pytest -q $(PARALLEL) -m "not slow" $(LOWEST_TESTS:%=tests/test_%.py) \
 	    tests/integrations/test_optuna.py
 

@@ -12,14 +12,17 @@ same run. `--only` chooses parts: asks, reports, memory, studies.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections import Counter
@@ -32,6 +35,7 @@ from typing import Any
 import numpy as np
 
 import regretless as rl
+from regretless.experiments.runner import stamp
 
 SPACE = rl.Space(
     {"x": rl.Float(0.0, 1.0), "y": rl.Float(0.0, 1.0), "kind": rl.Categorical(["a", "b"])}
@@ -301,3 +305,402 @@ def one_study(
     load.faults = faults(storage, load, [name], PRIOR_TRIALS + 1)
     load.told = load.told[: -len(warm.told) or None]
     return load
+
+
+def asks(folder: Path, before: Path | None, seconds: float) -> list[Load]:
+    """Clients that take 1 s for a trial, with and without readers; and ones that take no time."""
+    base = folder / "base.sqlite"
+    prepare(str(base), ["one"], PRIOR_TRIALS)
+    loads = []
+    for pause, readers in ((1.0, 0), (1.0, READERS), (0.0, 0)):
+        for label, source in (("before", before), ("now", None)):
+            if label == "before" and before is None:
+                continue
+            each = folder / f"{label}-{pause:g}-{readers}.sqlite"
+            shutil.copy(base, each)
+            beside = f", {readers} readers" if readers else ""
+            name = f"{label}: {pause:g} s a trial{beside}"
+            loads.append(one_study(Load(name), str(each), source, seconds, pause, readers))
+            print(loads[-1].row(), *loads[-1].errors[:3], file=sys.stderr, flush=True)
+    return loads
+
+
+# -- reports ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class Reports:
+    """Reports to the trials of a table, and what became of them."""
+
+    name: str
+    times: list[float] = field(default_factory=list)  # from when each was due
+    sent: Counter[int] = field(default_factory=Counter)  # acknowledged units, by trial
+    errors: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    kills: int = 0
+    lost: int = -1
+    doubled: int = -1
+
+    def row(self) -> str:
+        middle, most = _quantiles(self.times)
+        return (
+            f"| {self.name} | {len(self.times)} | {len(self.times) / self.seconds:.0f}"
+            f" | {middle:.0f} | {most:.0f} | {self.kills} | {len(self.errors)}"
+            f" | {self.lost} | {self.doubled} |"
+        )
+
+
+async def reporter(
+    load: Reports, port: int, trials: list[int], start: float, seconds: float, rate: float
+) -> None:
+    """Report so many times a second, whether or not the service answers in time."""
+    connection, rng = Connection(port), random.Random(uuid.uuid4().int)
+    due = start + rng.random() / rate
+    while due < start + seconds:
+        await asyncio.sleep(max(0.0, due - time.monotonic()))
+        trial, count = rng.choice(trials), rng.randint(1, 50)
+        yes = rng.randint(0, count)
+        increment = {"trial": trial, "count": count, "sum": yes, "sum_squares": yes}
+        body, key = {"reports": [increment]}, uuid.uuid4().hex
+        await connection.until_answered("POST", "/api/studies/shop/reports", body, key)
+        load.times.append(time.monotonic() - due)
+        load.sent[trial] += count
+        due += 1.0 / rate
+    connection.close()
+
+
+async def killer(load: Reports, service: Service, until: float, every: float) -> None:
+    """Kill the service without a warning, and start it again."""
+    while time.monotonic() + every < until:
+        await asyncio.sleep(every)
+        await asyncio.to_thread(service.stop, signal.SIGKILL)
+        await asyncio.to_thread(service.start)
+        load.kills += 1
+
+
+def reports(
+    folder: Path, name: str, seconds: float, rate: float, kill_every: float | None
+) -> Reports:
+    load, storage = Reports(name), str(folder / f"{uuid.uuid4().hex}.sqlite")
+    space = rl.Space({"price": rl.Float(1.0, 9.0)})
+    with rl.Study.open(
+        storage, "shop", space=space, budget=10_000, baseline={"price": 5.0}
+    ) as study:
+        trials = [row.trial.number for row in study.allocate(arms=8, end_early=0.0).rows]
+    with serving(storage) as service:
+        start = time.monotonic()
+        works: list[Awaitable[None]] = []
+        for _ in range(CLIENTS):
+            each = rate / CLIENTS
+            works.append(reporter(load, service.port, trials, start, seconds, each))
+        if kill_every is not None:
+            works.append(killer(load, service, start + seconds, kill_every))
+        asyncio.run(together(load, works))
+        load.seconds = time.monotonic() - start
+    with rl.Study.open(storage, "shop", read_only=True) as study:
+        totals = study.snapshot().optimizer._records.totals
+        there = Counter({number: round(each.count) for number, each in totals.items()})
+    load.lost, load.doubled = (load.sent - there).total(), (there - load.sent).total()
+    print(load.row(), *load.errors[:3], file=sys.stderr, flush=True)
+    return load
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Memory:
+    """The memory of the service after so many requests and trials, in MB."""
+
+    requests: list[int] = field(default_factory=list)
+    trials: list[int] = field(default_factory=list)
+    mb: list[float] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def growth(self) -> float:
+        """From a tenth of the requests, when everything is loaded, to the end."""
+        first = next(i for i, n in enumerate(self.requests) if n >= self.requests[-1] / 10)
+        return self.mb[-1] / self.mb[first] - 1.0
+
+
+async def fill(
+    memory: Memory, service: Service, requests: int, trials: int, clients: int = 20
+) -> None:
+    """Ask, tell and read until there were so many requests and trials."""
+    count = told = 0
+    reads = max(1, round((requests - 2 * trials) / trials))  # for each trial
+
+    async def work() -> None:
+        nonlocal count, told
+        connection, place = Connection(service.port), "/api/studies/one"
+        while told < trials:
+            told += 1
+            asked = await connection.until_answered("POST", f"{place}/ask", {}, uuid.uuid4().hex)
+            trial = json.loads(asked)
+            body = {"value": objective(trial["number"], trial["params"])}
+            path = f"{place}/trials/{trial['number']}/tell"
+            await connection.until_answered("POST", path, body, uuid.uuid4().hex)
+            count += 2
+            for i in range(reads):
+                path = (f"{place}/events?after={told}&limit=5", "/healthz")[i % 2]
+                await connection.call("GET", path)
+                count += 1
+        connection.close()
+
+    async def watch() -> None:
+        while True:
+            memory.requests.append(count)
+            memory.trials.append(told)
+            memory.mb.append(service.memory)
+            await asyncio.sleep(2.0)
+
+    watching = asyncio.ensure_future(watch())
+    for outcome in await asyncio.gather(*(work() for _ in range(clients)), return_exceptions=True):
+        if outcome is not None:
+            memory.errors.append(str(outcome))
+    watching.cancel()
+    memory.requests.append(count)
+    memory.trials.append(told)
+    memory.mb.append(service.memory)
+
+
+def memory(folder: Path, requests: int, trials: int) -> Memory:
+    found, storage = Memory(), str(folder / "memory.sqlite")
+    prepare(storage, ["one"], PRIOR_TRIALS)
+    with serving(storage) as service:
+        asyncio.run(fill(found, service, requests, trials))
+    print(found.requests[-1], found.trials[-1], found.growth, *found.errors[:3], file=sys.stderr)
+    return found
+
+
+# -- many studies ----------------------------------------------------------------------------------
+
+
+def studies(folder: Path, storage: str, label: str, seconds: float) -> tuple[Load, list[float]]:
+    """Also how long the list of all studies takes, at first and when nothing has changed."""
+    load, names = Load(f"{STUDIES} studies, {label}"), [f"many{i:03d}" for i in range(STUDIES)]
+    names = [f"{name}-{uuid.uuid4().hex[:6]}" for name in names]
+    prepare(storage, names, 10)
+    with serving(storage) as service:
+        start, used = time.monotonic(), service.seconds
+        shares = [names[i::CLIENTS] for i in range(CLIENTS)]
+        each = [client(load, service.port, some, start + seconds, 0.0) for some in shares]
+        asyncio.run(together(load, list(each)))
+        load.seconds, load.used = time.monotonic() - start, service.seconds - used
+        listing: list[float] = []
+        for _ in range(2):
+            with timed(listing):
+                asyncio.run(_get(service.port, "/api/studies"))
+    load.faults = faults(storage, load, names, 11)
+    print(load.row(), *load.errors[:3], file=sys.stderr, flush=True)
+    return load, listing
+
+
+async def _get(port: int, path: str) -> None:
+    connection = Connection(port)
+    await connection.call("GET", path)
+    connection.close()
+
+
+# -- the page --------------------------------------------------------------------------------------
+
+_HEADER = [
+    "| | trials | a second | ask, median | ask, 99 % | tell, median | tell, 99 % | page, median"
+    " | page, 99 % | cores used | errors | lost or doubled |",
+    "|---|---|---|---|---|---|---|---|---|---|---|---|",
+]
+
+
+@dataclass
+class Measured:
+    """All that was measured in one run."""
+
+    asks: list[Load] = field(default_factory=list)
+    reports: list[Reports] = field(default_factory=list)
+    memory: Memory | None = None
+    studies: list[Load] = field(default_factory=list)
+    listing: list[float] = field(default_factory=list)
+    loads: list[float] = field(default_factory=list)  # of the machine, beside each part
+
+
+def page(found: Measured, before: str | None) -> str:
+    lines = [
+        "# The service under load",
+        "",
+        "Written by `benchmarks/service_load.py`. Times are in ms, as the clients see them. *Lost",
+        "or doubled* compares what the clients were told with the journal. *Cores used* is the",
+        "time of the processors that the service got, for each second.",
+        "",
+        *_asks_lines(found.asks, before),
+        *_reports_lines(found.reports),
+        *_memory_lines(found.memory),
+        *_studies_lines(found),
+        f"{stamp()}, {os.cpu_count()} cores, load of the machine beside each part:"
+        f" {', '.join(f'{load:.0f}' for load in found.loads)}.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _asks_lines(loads: list[Load], before: str | None) -> list[str]:
+    if not loads:
+        return []
+    lines = [
+        "## Asks",
+        "",
+        f"{CLIENTS} clients of one study with {PRIOR_TRIALS} trials ask, evaluate for so many",
+        f"seconds on average, and tell. The readers look at its page every {READ_EVERY:g} s.",
+        *([f"*Before* is the code of commit {before}."] if before else []),
+        "",
+        *_HEADER,
+        *[load.row() for load in loads],
+        "",
+        f"The bar: a median of at most {ASK_BARS[0]:g} ms and 99 % at most {ASK_BARS[1]:g} ms.",
+        "",
+    ]
+    pairs = {load.name.partition(": ")[2]: {} for load in loads}  # type: dict[str, dict[str, Load]]
+    for load in loads:
+        label, _, name = load.name.partition(": ")
+        pairs[name][label] = load
+    for name, pair in pairs.items():
+        if len(pair) == 2:
+            old, new = _quantiles(pair["before"].asks), _quantiles(pair["now"].asks)
+            rates = [len(pair[each].told) / pair[each].seconds for each in ("before", "now")]
+            lines.append(
+                f"- {name}: before, the median was {old[0] / new[0]:.1f} times and 99 % were"  # type: ignore[operator]
+                f" {old[1] / new[1]:.1f} times as long; now there are"  # type: ignore[operator]
+                f" {rates[1] / rates[0]:.1f} times as many trials a second."
+            )
+    return [*lines, "", "![How long asks take](service_load.png)", ""]
+
+
+def _reports_lines(loads: list[Reports]) -> list[str]:
+    if not loads:
+        return []
+    return [
+        "## Reports",
+        "",
+        f"{CLIENTS} clients report results of a table of eight rows, each at fixed moments. The",
+        "time is from that moment to the answer, with all repeats. The service is killed with",
+        "kill -9.",
+        "*Lost* and *doubled* are units (of the acknowledged ones) in the totals of the trials.",
+        "",
+        "| | reports | a second | median | 99 % | kills | errors | lost | doubled |",
+        "|---|---|---|---|---|---|---|---|---|",
+        *[load.row() for load in loads],
+        "",
+        f"The bar: 99 % at most {REPORT_BAR:g} ms without kills; nothing lost or doubled.",
+        "",
+    ]
+
+
+def _memory_lines(memory: Memory | None) -> list[str]:
+    if memory is None:
+        return []
+    return [
+        "## Memory",
+        "",
+        f"{memory.requests[-1]} requests and {memory.trials[-1]} trials of one study:"
+        f" {memory.mb[-1]:.0f} MB at the end, {100 * memory.growth:+.1f} % since a tenth of the"
+        f" requests. The bar is {100 * MEMORY_BAR:g} %. Errors: {len(memory.errors)}.",
+        "",
+        "![The memory of the service](service_memory.png)",
+        "",
+    ]
+
+
+def _studies_lines(found: Measured) -> list[str]:
+    if not found.studies:
+        return []
+    return [
+        "## Many studies",
+        "",
+        f"{CLIENTS} clients ask and tell in {STUDIES} studies, each of which has 10 trials before.",
+        "",
+        *_HEADER,
+        *[load.row() for load in found.studies],
+        "",
+        f"The list of {STUDIES} studies takes {found.listing[0]:.2f} s after all of them have"
+        f" changed, {1000 * found.listing[1]:.0f} ms when none has.",
+        "",
+    ]
+
+
+def draw(found: Measured, output: Path) -> None:
+    from matplotlib.figure import Figure
+
+    if found.asks:
+        figure = Figure(figsize=(7.0, 3.6), layout="constrained")
+        axes = figure.subplots()
+        for load in found.asks:
+            times = np.sort(load.asks) * 1000
+            style = "--" if load.name.startswith("before") else "-"
+            axes.plot(times, np.linspace(0, 1, len(times)), style, label=load.name)
+        for bar in ASK_BARS:
+            axes.axvline(bar, color="0.7", lw=0.8)
+        axes.set(
+            xscale="log", xlabel="time of an ask (ms)", ylabel="share of the asks", ylim=(0, 1)
+        )
+        axes.legend(fontsize=7)
+        figure.savefig(output / "service_load.png", dpi=140)
+    if found.memory is not None:
+        figure = Figure(figsize=(7.0, 2.8), layout="constrained")
+        axes = figure.subplots()
+        axes.plot(found.memory.requests, found.memory.mb)
+        axes.set(xlabel="requests", ylabel="memory (MB)", ylim=(0, None))
+        figure.savefig(output / "service_memory.png", dpi=140)
+
+
+def commit_of(source: Path) -> str:
+    command = ["git", "-C", str(source), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def measure(options: argparse.Namespace, folder: Path) -> Measured:
+    found = Measured()
+    for part in options.only or PARTS:
+        if part == "asks":
+            found.asks = asks(folder, options.before, options.seconds)
+        elif part == "reports":
+            each = (folder, options.report_seconds, options.rate)
+            plain = reports(each[0], "undisturbed", each[1], each[2], None)
+            killed = reports(each[0], "killed every 5 s", each[1], each[2], 5.0)
+            found.reports = [plain, killed]
+        elif part == "memory":
+            found.memory = memory(folder, options.requests, options.trials)
+        else:
+            storages = {"SQLite": str(folder / "many.sqlite")}
+            storages |= {"PostgreSQL": options.postgres} if options.postgres else {}
+            for label, url in storages.items():
+                load, found.listing = studies(folder, url, label, options.seconds)
+                found.studies.append(load)
+        found.loads.append(os.getloadavg()[0])
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", action="append", choices=PARTS, help="this part; repeat for more")
+    parser.add_argument("--before", type=Path, help="a checkout of an older release")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of each row about asks")
+    parser.add_argument("--report-seconds", type=float, default=60.0)
+    parser.add_argument("--rate", type=float, default=500.0, help="reports a second")
+    parser.add_argument("--requests", type=int, default=100_000, help="for the memory")
+    parser.add_argument("--trials", type=int, default=5_000, help="for the memory")
+    parser.add_argument("--postgres", help="the URL of a PostgreSQL database")
+    parser.add_argument("--folder", type=Path, help="where the journals go: it decides on the disk")
+    parser.add_argument("--output", type=Path, help="folder of the page; or else it is printed")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        found = measure(options, Path(folder))
+    text = page(found, None if options.before is None else commit_of(options.before))
+    if options.output is None:
+        print(text)
+        return
+    (options.output / "service_load.md").write_text(text, encoding="utf-8")
+    draw(found, options.output)
+
+
+if __name__ == "__main__":
+    main()

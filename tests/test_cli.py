@@ -193,7 +193,7 @@ def test_errors_are_one_line_with_a_code(
 ) -> None:
     shell("ask", study)
     text = shell(*words, code=code)
-    assert said in text
+    assert said.lower() in text.lower()  # older releases of typer shout: NUMBER
     assert text.startswith("regretless: ")
 
 

@@ -221,7 +221,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     runner = CliRunner()
     plain = runner.invoke(app, ["allocate", "shop", "--arms", "3", *storage])
     assert plain.exit_code == 0, plain.output
-    assert "50.0 %  trial 0 (baseline)" in plain.output
+    assert "70.0 %  trial 0 (baseline)" in plain.output
     told = runner.invoke(app, ["report", "shop", "0", "--count", "9", "--sum", "3", *storage])
     assert told.exit_code == 0, told.output
     again = runner.invoke(app, ["allocate", "shop", "--renew", "--arms", "3", "--json", *storage])

@@ -1,4 +1,4 @@
-"""Long runs of defaults version 3: repeats without a search, and few new points."""
+"""Long runs: repeats without a search, and few new points (`RevisitRules`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def value(params: Any, rng: np.random.Generator) -> float:
     return float(hill + 0.1 * rng.standard_normal())
 
 
-def long_run(defaults: int | None = 3, points: int = 310, **settings: Any) -> rl.Optimizer:
+def long_run(defaults: int = 4, points: int = 310, **settings: Any) -> rl.Optimizer:
     """A run with many points, of which the last trials were repeats."""
     rng = np.random.default_rng(0)
     run = rl.Optimizer(SPACE, budget=1000, seed=1, defaults=defaults, **settings)
@@ -42,7 +42,7 @@ def long_run(defaults: int | None = 3, points: int = 310, **settings: Any) -> rl
 
 @pytest.fixture(scope="module")
 def settled() -> rl.Optimizer:
-    run = long_run(model=rl.Model())
+    run = long_run()
     run.ask()  # the fit that is due
     return run
 
@@ -126,12 +126,26 @@ def test_after_a_change_every_trial_is_searched_for(
     assert not any(searches)
 
 
-def test_small_runs_and_other_versions_are_as_before(searches: list[bool]) -> None:
+def test_small_runs_and_older_versions_are_as_before(searches: list[bool]) -> None:
     assert NEWEST.revisit is None
     assert defaults_of(1).revisit is None
-    for run in (long_run(points=200, model=rl.Model()), long_run(defaults=2)):
+    for run in (long_run(points=200), long_run(defaults=2)):
         searches.clear()
         for _ in range(3):
             run.ask()
         assert searches
         assert not any(searches)
+
+
+def test_version_4_is_version_2_up_to_300_points() -> None:
+    """The same bits, and the same rules but for the one of long runs."""
+    older, newer = defaults_of(2), defaults_of(4)
+    assert newer._replace(version=2, revisit=None) == older
+    runs = [long_run(defaults=version, points=290) for version in (2, 4)]
+    one, other = ([run.ask() for _ in range(4)] for run in runs)
+    assert one == other
+    assert len(runs[1]._belief.data) < RevisitRules().points
+
+
+def test_both_candidates_have_the_rule() -> None:
+    assert defaults_of(3).revisit == defaults_of(4).revisit == RevisitRules()

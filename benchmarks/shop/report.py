@@ -16,7 +16,7 @@ RIVALS = {
     "today": "today's setting",
     "one trial": "one trial a period, ask and tell",
     "one trial, control": "the same, with a control on 10 % of the customers",
-    "test 5": "an A/B/n test of 8 arms for 5 periods, then the best one",
+    "test 7": "an A/B/n test of 8 arms for 7 periods, then the best one",
     "thompson 0.1": "Thompson sampling over 16 arms",
 }
 REPORTED = (OURS, PLAIN, *RIVALS)

@@ -364,7 +364,7 @@ class Arm:
         row: the id of the setting: the number of the first trial that had it.  It stays the same as
             long as the setting is in the table.
         trial: the trial for which the results of this row are reported.
-        role: "exploit" (the best setting so far), "explore" or "baseline".
+        role: "exploit" (the best setting so far by a cautious estimate), "explore" or "baseline".
         share: the share of the traffic.
         slots: the slots of this row, as ranges (first, end) without the end.
 

@@ -82,6 +82,7 @@ def next_table(optimizer: Optimizer, given: Split, now: datetime) -> Allocated:
     if (last := optimizer._records.table) is not None and now < last.time:
         raise ConfigError(f"time: the table in use is of {last.time}, got {shown(now)}")
     twin = optimizer.copy()
+    twin._begin_tables()
     twin._at(now)
     # A row that explores has a small share of the traffic, and what it finds is for all of it.
     twin._gain_share = max(1.0, 1.0 / (given.arms * twin.defaults.traffic.usual_share))

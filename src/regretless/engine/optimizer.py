@@ -154,7 +154,7 @@ class Optimizer(WithLock):
         noise: "auto" to find out where results scatter more, or "constant"; see `Model`.  None for
             what the model says.
         defaults: the version of the library's defaults; None for the newest.  A run that was
-            created with an older version keeps that version.  3 is a candidate for the next one.
+            created with an older version keeps that version.  3 and 4 are candidates.
         baseline: the setting that runs today.
         loss_budget: the most that the run may lose in all against the baseline, in the units of
             the results.
@@ -246,6 +246,7 @@ class Optimizer(WithLock):
         model = Model.default(rules) if model is None else model
         model = checked_model(self._whole.columns, model, self.defaults.fit)
         self.model = model if noise is None else replace(model, noise=noise)
+        self._first_model = self.model  # a table may change it, see `_begin_tables`
         self.safety = Safety.checked(
             space,
             {
@@ -1015,7 +1016,8 @@ class Optimizer(WithLock):
         refitted = fresh.source is not self._belief.source
         under_way, endless = len(self._records.waiting), self._records.horizon.is_endless or None
         plain = Decision("resample", self.policy.name, self.remaining, under_way, endless=endless)
-        x, why = self._situation(fresh).best_visited(replace(plain, refitted=refitted))
+        caution, plain = self.defaults.traffic.caution, replace(plain, refitted=refitted)
+        x, why = self._situation(fresh).best_visited(plain, caution)
         fit = fresh.source if refitted else None
         return self._records.asking(self._records.params_at(x), why, fit)
 
@@ -1023,7 +1025,17 @@ class Optimizer(WithLock):
         self._records.fold_reported(event)
         self._unlearnt = True
 
+    def _begin_tables(self) -> None:
+        """Use the model for results of tables from now on, if the user gave no model."""
+        usual = self.defaults.model
+        if self._records.tables or self.model != Model.default(usual):
+            return
+        self.model = Model.default(self.defaults.traffic.model(usual))
+        self._belief = self._belief.with_model(self.model)
+        self._proposed = (None, self._belief, self._guards)
+
     def _on_allocated(self, event: Allocated) -> None:
+        self._begin_tables()
         self._at(event.table.time)
         for asked in event.asked:
             self._on_asked(asked)
@@ -1085,7 +1097,7 @@ class Optimizer(WithLock):
             "direction": self.direction,
             "design": self._first_design,
             "n0": self._start.n0,
-            "model": self.model.to_json(),
+            "model": self._first_model.to_json(),
             "defaults": self.defaults.version,
             **safety,
             **known,

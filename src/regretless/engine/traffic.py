@@ -258,7 +258,7 @@ def explored_shares(
         return []
     if not has_main:
         return [1.0 / len(wishes)] * len(wishes)
-    blind = rules.start_share / max(arms - 1, 1)
+    blind = rules.most_explored / max(arms - 1, 1)
     shares = [blind if wish is None else wish for wish in wishes]
     scale = min(1.0, rules.most_explored / sum(shares))
     return [scale * share for share in shares]

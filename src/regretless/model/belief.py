@@ -166,6 +166,12 @@ class Belief:
             in_tables=self.in_tables + (told.period is not None),
         )
 
+    def with_model(self, model: Model) -> Belief:
+        """The state with another model; the next look at it fits the model anew."""
+        return replace(
+            self, model=model, fitted=None, source=None, posterior=None, included=0, surprise=0.0
+        )
+
     def relearnt(self, changed: Mapping[int, Observation]) -> Belief:
         """The state in which the observations at these places are others.
 

@@ -39,7 +39,8 @@ class Asking(Serving):
     def __init__(self, journal: Journal, name: str, state: State) -> None:
         super().__init__(journal, name, state)
         self._asking = threading.Lock()  # one proposal at a time
-        self._stock = Stock()  # used while the lock is held
+        self._preparing = threading.Lock()  # held while the next trial is worked out for nobody
+        self._stock = Stock()  # used while `_lock` is held
 
     @abstractmethod
     def _note_jump(self) -> None:
@@ -81,6 +82,9 @@ class Asking(Serving):
         self._note_jump()
         answers: dict[int, Answer] = {}
         self._serve(wishes, answers)
+        if len(answers) < len(wishes) and not hurry:
+            with self._preparing:  # who is in no hurry waits for what is being prepared
+                self._serve(wishes, answers)
         if len(answers) < len(wishes):
             with self._asking, self._journal.turn(self.name):
                 self._serve(wishes, answers)  # perhaps something was prepared meanwhile
@@ -113,7 +117,7 @@ class Asking(Serving):
                 return False
             hurry = hurry and pending > 0 and optimizer.has_followers
             maker, fit = optimizer.copy(), self._stock.fit_for(optimizer)
-            if hurry and fit is None and self._stock.has_candidates(optimizer, pending // 2):
+            if hurry and self._stock.has_candidates(optimizer, fit, pending // 2):
                 return False
         if hurry:
             crowd = maker.lead(fit)  # those who ask meanwhile use the last one
@@ -121,8 +125,11 @@ class Asking(Serving):
                 self._stock.crowd = crowd
                 self._state.optimizer._take_posterior_of(maker)
             return True
-        with self._asking, self._journal.turn(self.name):
-            return self._work_out(1, hurry=False) > 0
+        with self._preparing:
+            proposal = maker.propose()
+            with self._lock:
+                self._stock.put([proposal], maker, exact=1)
+        return True
 
     def prepare_fit(self) -> bool:
         """Fit the model if that is due, for the trials that are prepared in a hurry.
@@ -139,21 +146,21 @@ class Asking(Serving):
             self._stock.put_fit(fit, maker)
         return True
 
-    def _work_out(self, n: int, hurry: bool) -> int:
+    def _work_out(self, n: int, hurry: bool) -> None:
         """Make proposals on a copy, and put them in stock.  The caller holds `_asking`."""
         with self._lock:
-            maker, crowd = self._refreshed().optimizer.copy(), self._stock.crowd
-            fit = self._stock.fit_for(maker)
+            maker, before = self._refreshed().optimizer.copy(), self._stock.crowd
+            fit, crowd = self._stock.fit_for(maker), before
         hurry = hurry and maker.has_followers and (n > 1 or bool(maker.pending))
         if hurry:
-            proposals, crowd = maker.propose_more(n, crowd, fit)
+            proposals, crowd = maker.propose_more(n, before, fit)
         else:
             proposals = [maker.propose()] if n == 1 else maker.propose_batch(n)
         with self._lock:
             self._stock.put(proposals, maker, exact=0 if hurry else 1)
-            self._stock.crowd = crowd
+            if self._stock.crowd is before:  # otherwise there are new candidates
+                self._stock.crowd = crowd
             self._state.optimizer._take_posterior_of(maker)
-        return len(proposals)
 
     def _serve(
         self, wishes: Sequence[Wish], answers: dict[int, Answer], *, made_for_them: bool = False

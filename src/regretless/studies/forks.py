@@ -52,4 +52,4 @@ def _start_afresh() -> None:
     """Make new locks in the child, because the thread that was asking does not exist there."""
     _let_go()
     for study in _studies:
-        study._asking = threading.Lock()
+        study._asking, study._preparing = threading.Lock(), threading.Lock()

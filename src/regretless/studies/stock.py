@@ -60,12 +60,16 @@ class Stock:
         if count:
             self._maker = None
 
-    def has_candidates(self, now: Optimizer, most: int) -> bool:
-        """Whether candidates were found for the fit of now, at most so many results ago."""
+    def has_candidates(self, now: Optimizer, fit: dict[str, Any] | None, most: int) -> bool:
+        """Whether candidates were found, with this fit or that of now, at most so long ago.
+
+        `most` is the number of results since then.
+        """
         crowd = self.crowd
         if crowd is None or crowd.fit != now._belief.source:
             return False
-        return now.observations - crowd.since <= most
+        right = fit is None or crowd.fits[1] == fit
+        return right and now.observations - crowd.since <= most
 
     def put_fit(self, fit: dict[str, Any], maker: Optimizer) -> None:
         """Keep a fit of the results that `maker` has."""

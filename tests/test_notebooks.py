@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -46,7 +47,10 @@ def test_everything_has_html_and_escapes_what_users_wrote(tmp_path: Path) -> Non
 def test_a_result_prints_its_answer() -> None:
     result = rl.Result(told())
     assert str(result) == repr(result)
-    assert str(result).startswith(f"best {result.best.mean:.4g} (95 %: ")
+    shown, best = str(result), result.best
+    mean, low, high = map(float, re.match(r"best (\S+) \(95 %: (\S+) to (\S+)\)", shown).groups())
+    step = (best.high - best.low) / 40  # as many digits as tell such a difference
+    assert [mean, low, high] == pytest.approx([best.mean, best.low, best.high], abs=step)
     assert "x = " in str(result)
     assert str(result).endswith("after 8 of 8 evaluations")
     assert "no result yet, interrupted after 0 of 3" in str(

@@ -174,7 +174,7 @@ def test_a_loop_decides_exactly_as_without_a_service(http: TestClient, study: st
     assert http.get(f"{study}/best").json() == vars(expected.best())
     assert asked(http, study)["decision"]["reason"] == "exhausted"
     refused = http.post(f"{study}/ask", json={"within_budget": True})
-    assert problem(refused, 409, "BudgetError") == "the budget of 6 is spent"
+    assert problem(refused, 409, "BudgetError") == "the budget of 6 is spent; extend it to go on"
 
 
 def test_creating_again_is_fine_with_the_same_settings_only(http: TestClient, study: str) -> None:

@@ -487,7 +487,12 @@ class Best:
 
     @property
     def _range(self) -> str:
-        return f"{self.mean:.4g} (95 %: {self.low:.4g} to {self.high:.4g})"
+        mean, low, high = (_fine(x, (self.high - self.low) / 4) for x in self._ends)
+        return f"{mean} (95 %: {low} to {high})"
+
+    @property
+    def _ends(self) -> tuple[float, float, float]:
+        return self.mean, self.low, self.high
 
     def _repr_html_(self) -> str:
         from regretless._internal import html

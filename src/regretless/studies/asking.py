@@ -198,7 +198,7 @@ class Asking(Serving):
         if state.archived:
             return archived(self.name)
         if wish.within_budget and optimizer.remaining <= more:
-            return BudgetError(f"the budget of {optimizer.budget} is spent")
+            return BudgetError(f"the budget of {optimizer.budget} is spent; extend it to go on")
         return None
 
     def _hand_out(

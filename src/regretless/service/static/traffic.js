@@ -3,7 +3,7 @@
 import { card, h, number, percent, when, withUnit } from "./tools.js";
 import { inWords } from "./verdict.js";
 
-const FIRST = 3; // rows that are listed at once: those with the largest shares
+const FIRST = 2; // rows that are listed at once: those with the largest shares
 
 export function traffic() {
   const note = h("p", { class: "note" });

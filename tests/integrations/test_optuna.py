@@ -26,7 +26,12 @@ from optuna.distributions import (  # noqa: E402
 from regretless.integrations import optuna as ours  # noqa: E402
 from regretless.integrations.optuna import RegretlessSampler  # noqa: E402
 
-pytestmark = pytest.mark.integration
+# Python 3.13 says so if a database is left open, and Optuna's storages leave theirs to the collector.
+LEFT_OPEN = "ignore:Exception ignored in. <sqlite3.Connection"
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.filterwarnings(f"{LEFT_OPEN}:pytest.PytestUnraisableExceptionWarning"),
+]
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 MIXED = {

@@ -34,6 +34,7 @@ PAGE = ROOT / "docs/results/resampling.md"
 FAMILIES = ("queue", "price", "control", "hills", "mixed")
 STEPS = (1000.0, 2000.0)
 LEAST_PARAMETERS = 3
+WANTED = 20  # instances that count
 FORK = RevisitRules().points  # up to so many visited points, the rules change nothing
 SEARCH, REVISIT = "search", "revisit"  # every step is searched for, as in version 2; or the rule
 RULES = {SEARCH: None, REVISIT: RevisitRules()}
@@ -148,7 +149,7 @@ HEAD = """# What a step of a long run costs
 Written by `python -m benchmarks.resampling` from [resampling.jsonl](resampling.jsonl). Version 2
 searches for every step. *Revisit* is version 2 with `RevisitRules` of `defaults.py`: from 300
 visited points on, a new point must be better by a margin, and after three repeats most trials are
-chosen among the visited points without a search. [Default](default-appendix.md#long-runs) has the reasons.
+chosen among the visited points without a search. [The reasons](default-appendix.md#long-runs).
 
 Problems are those of [families](families.md) with three or more parameters, 1,000 to 2,000 steps,
 and seeds that nothing was chosen by. Both runs share all steps up to 300 points, and the noise of
@@ -220,10 +221,13 @@ def _verdict(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> list[str]:
         logs = [log(other / one) for one, other in both if one and other]
         spread = exp(np.std(logs, ddof=1) / sqrt(len(logs))) if len(logs) > 1 else float("nan")
         said.append(f"{words} {exp(np.mean(logs)):.3f} ×/ {spread:.3f}")
-    return [
+    lines = [
         f"{len(pairs)} instances, of which {len(counted)} count. With the rule / without, geometric"
         f" mean ×/ its standard error: {'; '.join(said)}."
     ]
+    if len(counted) < WANTED:
+        lines += ["", f"**Not decided**: fewer than {WANTED} count so far, so version 2 stays."]
+    return lines
 
 
 if __name__ == "__main__":

@@ -101,6 +101,22 @@ def test_a_loop_from_a_shell(shell: Any, study: str) -> None:
     assert json.loads(shell("show", study, "--json"))["remaining"] == 2
 
 
+def test_results_have_a_name_and_a_unit(shell: Any) -> None:
+    names = ("--metric", "p99 latency", "--unit", "ms", "--direction", "minimize")
+    shell("create", "named", "--space", json.dumps(SPACE), "--budget", 9, *names)
+    shell("observe", "named", '{"x": 0.9, "kind": "a"}', 30)
+    for value in (20, 21, 19):
+        trial = json.loads(shell("ask", "named", "--json"))
+        shell("tell", "named", trial["number"], value)
+    report = shell("show", "named")
+    assert "minimize p99 latency (ms)" in report
+    assert "Exploring: " in report
+    assert "the setting observed before" in report
+    data = json.loads(shell("show", "named", "--json"))
+    assert (data["settings"]["metric"], data["settings"]["unit"]) == ("p99 latency", "ms")
+    assert data["verdict"]["over"] == "observed setting"
+
+
 def test_the_same_trial_for_the_same_key(shell: Any, study: str) -> None:
     first = shell("ask", study, "--json", "--key", "a")
     assert shell("ask", study, "--json", "--key", "a") == first

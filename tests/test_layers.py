@@ -35,8 +35,8 @@ def test_core_needs_only_numpy_and_scipy(path: Path) -> None:
     allowed = sys.stdlib_module_names | {"numpy", "scipy", "regretless"}
     others = [i for i in imports(path) if i.target.split(".")[0] not in allowed]
     # Threads: wanted where it is there, done without where it is not (test_threads.py).  Tables:
-    # only for users who have pandas.
-    wanted = ("threadpoolctl.", "pandas")
+    # only for users who have pandas.  Progress: in a notebook, where IPython is there.
+    wanted = ("threadpoolctl.", "pandas", "IPython.")
     assert not [i for i in others if not (i.lazy and i.target.startswith(wanted))]
     assert not [i for i in imports(path) if not i.lazy and is_slow(i.target)]
 

@@ -2,10 +2,12 @@
 
 import inspect
 import itertools
+import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -288,6 +290,33 @@ def test_a_log_file_gets_one_line_for_each_tenth(capsys: pytest.CaptureFixture[s
         str(4 * k) for k in range(1, 11)
     ]
     assert not any("\r" in line for line in lines)
+
+
+def test_a_notebook_gets_one_output_that_is_replaced(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+
+    class Cell:
+        def update(self, data: dict[str, str], *, raw: bool) -> None:
+            assert raw
+            shown.append(data["text/plain"])
+
+    def display(data: dict[str, str], *, raw: bool, display_id: bool) -> Cell:
+        assert raw
+        assert display_id
+        assert not shown  # once
+        shown.append(data["text/plain"])
+        return Cell()
+
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    package, module = ModuleType("IPython"), ModuleType("IPython.display")
+    module.display = display  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", package)
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    rl.maximize(bump, SPACE, 8, progress=True)
+    assert "8/8" in shown[-1]
+    assert capsys.readouterr().err == ""
 
 
 def test_a_terminal_gets_one_line_that_is_rewritten(

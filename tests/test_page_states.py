@@ -36,6 +36,7 @@ SPACE = rl.Space(
         "codec": rl.Categorical(["none", "gzip", "zstd"]),
     }
 )
+TODAY: dict[str, Any] = {"cache_mb": 64, "timeout_s": 3.0, "codec": "gzip"}
 NAMED: dict[str, Any] = {"metric": "p95 latency", "unit": "ms", "direction": "minimize"}
 WIDTHS = (360, 768, 1440)
 PHONE = (360, 800)
@@ -85,7 +86,7 @@ def maximised(storage: str) -> None:
     """Without a name or a unit, but with what was known before."""
     rng = np.random.default_rng(3)
     with Study.open(storage, "maximise", space=SPACE, budget=40) as study:
-        study.observe({"cache_mb": 64, "timeout_s": 3.0, "codec": "gzip"}, -200.0, time=None)
+        study.observe(TODAY, -200.0)
         for _ in range(12):
             trial = study.ask()
             study.tell(trial, -latency(trial.params, rng))
@@ -114,8 +115,7 @@ def changed(storage: str) -> None:
 def guarded(storage: str) -> None:
     """All cards at once: a baseline, a loss budget, guardrails and approval."""
     rng = np.random.default_rng(6)
-    today = {"cache_mb": 64, "timeout_s": 3.0, "codec": "gzip"}
-    limits = {"guardrails": [rl.AtMost("errors", 5.0)], "loss_budget": 500.0, "baseline": today}
+    limits = {"guardrails": [rl.AtMost("errors", 5.0)], "loss_budget": 500.0, "baseline": TODAY}
     settings = {"space": SPACE, "budget": 40, "mode": "recommend", **limits, **NAMED}
     with Study.open(storage, "guarded", **settings) as study:
         for _ in range(8):
@@ -123,6 +123,19 @@ def guarded(storage: str) -> None:
             study.approve(trial)
             study.tell(trial, latency(trial.params, rng), metrics={"errors": rng.uniform(1, 3)})
         study.ask(2)
+
+
+def split(storage: str) -> None:
+    """Traffic is split among settings, and clients report results."""
+    rng = np.random.default_rng(7)
+    settings = {"space": SPACE, "budget": 400, "baseline": TODAY, **NAMED}
+    with Study.open(storage, "split", **settings) as study:
+        for turn in range(3):
+            for arm in study.allocate(arms=6, ttl=600.0, renew=True).rows:
+                values = np.array([latency(arm.trial.params, rng) for _ in range(8)])
+                numbers = {"sum": float(values.sum()), "sum_squares": float((values**2).sum())}
+                key = f"{turn} {arm.trial.number}"
+                study.report(arm.trial.number, **numbers, count=8, key=key)
 
 
 STATES: dict[str, Callable[[str], None]] = {
@@ -138,6 +151,7 @@ STATES: dict[str, Callable[[str], None]] = {
     "contexts": in_contexts,
     "changed": changed,
     "guarded": guarded,
+    "split": split,
 }
 
 
@@ -179,8 +193,13 @@ def test_the_cards_are_the_study_s_own_answers(page: Page, service: Service, nam
     assert page.text("#budget").replace(",", "") == str(left)
     assert is_visible(page, "How to begin") == (not rows)
     assert is_visible(page, "Results") == bool(told)
-    assert is_visible(page, "Pending trials") == bool(pending)
-    assert is_visible(page, "Traffic") is False
+    table = optimizer.allocation
+    assert is_visible(page, "Pending trials") == (bool(pending) and table is None)
+    assert is_visible(page, "Traffic") == (table is not None)
+    if table is not None:
+        assert len(page.all("#traffic tbody tr")) == len(table.rows)
+        largest = max(arm.share for arm in table.rows)
+        assert page.text("#traffic tbody td:nth-child(3)") == f"{100 * largest:.0f} %"
     if found.best is None:
         assert not page.all("#best-mean")
         return

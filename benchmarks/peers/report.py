@@ -257,7 +257,8 @@ The default as it is now, with seeds from {FRESH} on, which no choice was made b
 that were written down when it was finished, before anything was run on them. Against all runs of
 the best peer: the seeds are not the same, so the intervals are Welch's. The best of many peers is
 partly luck, which is to the peer's advantage. On recipe-5 and svm-digits these seeds
-had been looked at when the start of spaces with choices was [changed](default-appendix.md#kept); what it is
+had been looked at when the start of spaces with choices was [changed](default-appendix.md#kept);
+what it is
 now was chosen and confirmed by other problems, drawn at random. *Even so*: clear although so many
 differences were looked at (Holm, 5 % in all).
 

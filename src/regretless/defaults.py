@@ -374,6 +374,9 @@ class TrafficRules(NamedTuple):
     usual_share: float = 0.03  # of a row that explores, before its own is known
     most_explored: float = 0.3  # of all rows that explore together
     baseline_share: float = 0.02  # of the baseline, beside a better setting
+    # The main row is the one with the best mu - caution s.  A row of few units may look good by
+    # luck, and most of the traffic must not follow luck.
+    caution: float = 1.0
     pooled_units: float = 1000.0  # the scatter of all units counts like that of so many
     # The model, if the user gave none.  A row has few units, so its noise hides a ripple, and what
     # is known comes from many rows: f is expected to be smoother than in a plain run.

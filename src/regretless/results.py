@@ -214,8 +214,8 @@ def _explore(d: Decision) -> str:
 
 def _exploit(d: Decision) -> str:
     return (
-        f"moved: expected {_fine(d.mean, d.sd)} ± {_short(d.sd)}, no worse than the value to beat "
-        f"({_fine(d.incumbent, d.sd)}); {_gain_and_loss(d)}"
+        f"exploited: expected {_fine(d.mean, d.sd)} ± {_short(d.sd)}, no worse than the value to"
+        f" beat ({_fine(d.incumbent, d.sd)}); {_gain_and_loss(d)}"
     )
 
 
@@ -228,7 +228,7 @@ def _resample(d: Decision) -> str:
         else "no new point is worth more than another look at it"
     )
     return (
-        f"sampled again ({times}, expected {_fine(d.mean, d.sd)} ± {_short(d.sd)}): {why}"
+        f"resampled ({times}, expected {_fine(d.mean, d.sd)} ± {_short(d.sd)}): {why}"
         f" with {d.remaining} {'ahead' if d.endless else 'left'}"
     )
 
@@ -364,7 +364,7 @@ class Arm:
         row: the id of the setting: the number of the first trial that had it.  It stays the same as
             long as the setting is in the table.
         trial: the trial for which the results of this row are reported.
-        role: "exploit" (the best setting so far), "explore" or "baseline".
+        role: "exploit" (the best setting so far by a cautious estimate), "explore" or "baseline".
         share: the share of the traffic.
         slots: the slots of this row, as ranges (first, end) without the end.
 

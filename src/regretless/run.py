@@ -406,13 +406,15 @@ def _attach(error: BaseException, optimizer: Optimizer, trial: Trial | None) -> 
 class _Progress:
     """A progress line on stderr, rewritten at most ten times a second.
 
-    Where a line cannot be rewritten, as in a log file, there is a new line for each tenth of the
-    budget instead.
+    In a notebook it is an output of the cell, which is replaced.  Where a line cannot be rewritten,
+    as in a log file, there is a new line for each tenth of the budget instead.
     """
 
     def __init__(self, f_star: float | None) -> None:
         self.f_star, self.start, self.shown, self.tenths = f_star, time.monotonic(), 0.0, 0
-        self.rewrites = sys.stderr.isatty() or "ipykernel" in sys.modules  # a notebook can
+        self.in_notebook = "ipykernel" in sys.modules
+        self.rewrites = sys.stderr.isatty() or self.in_notebook
+        self.cell: Any = None  # the output of a notebook's cell
 
     def __call__(self, optimizer: Optimizer, trial: Trial, value: float) -> None:
         now, last = time.monotonic(), not optimizer.remaining and not optimizer.pending
@@ -433,9 +435,20 @@ class _Progress:
         if self.f_star is not None:
             line += f"  regret {Result(optimizer).regret(self.f_star)[-1]:.4g}"
         line += left
+        if self.in_notebook:
+            self._show_in_cell(line)
+            return
         sys.stderr.write(f"\r{line}   " if self.rewrites else f"{line}\n")
         sys.stderr.flush()
 
+    def _show_in_cell(self, line: str) -> None:
+        from IPython.display import display
+
+        if self.cell is None:
+            self.cell = display({"text/plain": line}, raw=True, display_id=True)
+        else:
+            self.cell.update({"text/plain": line}, raw=True)
+
     def close(self) -> None:
-        if self.shown and self.rewrites:
+        if self.shown and self.rewrites and not self.in_notebook:
             sys.stderr.write("\n")

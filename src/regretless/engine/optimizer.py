@@ -1016,7 +1016,8 @@ class Optimizer(WithLock):
         refitted = fresh.source is not self._belief.source
         under_way, endless = len(self._records.waiting), self._records.horizon.is_endless or None
         plain = Decision("resample", self.policy.name, self.remaining, under_way, endless=endless)
-        x, why = self._situation(fresh).best_visited(replace(plain, refitted=refitted))
+        caution, plain = self.defaults.traffic.caution, replace(plain, refitted=refitted)
+        x, why = self._situation(fresh).best_visited(plain, caution)
         fit = fresh.source if refitted else None
         return self._records.asking(self._records.params_at(x), why, fit)
 

@@ -599,9 +599,10 @@ class Situation:
         better = gates[best] >= FEASIBLE and not scores[best] <= value
         return self.objection(begin.predicted.x[best]) if better else None
 
-    def best_visited(self, plain: Decision) -> tuple[Array, Decision]:
-        """The visited point with the best posterior mean, see `recommended`."""
-        x = self.visited[0][self.recommended[0]]
+    def best_visited(self, plain: Decision, caution: float) -> tuple[Array, Decision]:
+        """The visited point with the best mu - caution s: few results must not carry it far."""
+        points, (mu, sigma) = self.visited
+        x = points[int(np.argmax(mu - caution * self.posterior.omega * sigma))]
         return x, self._explain(_Choice(x, _row(self.inputs.posterior, x)), plain)
 
     def best_allowed(self, plain: Decision) -> tuple[Array, Decision] | None:

@@ -1,7 +1,9 @@
 // How the traffic is split among settings; there is no card for a study that splits none.
 
-import { card, h, number, percent, when } from "./tools.js";
+import { card, h, number, percent, when, withUnit } from "./tools.js";
 import { inWords } from "./verdict.js";
+
+const FIRST = 3; // rows that are listed at once: those with the largest shares
 
 export function traffic() {
   const note = h("p", { class: "note" });
@@ -19,9 +21,10 @@ export function traffic() {
     h("thead", { role: "rowgroup" }, head),
     body,
   );
-  const element = card("Traffic", "wide", note, table);
+  const more = h("button", { type: "button", class: "quiet small", onclick: () => unfold() });
+  const element = card("Traffic", "wide", note, table, more);
   const cell = (label, text) => h("td", { role: "cell", "data-label": label }, text);
-  const row = (each) =>
+  const row = (unit) => (each) =>
     h(
       "tr",
       { role: "row" },
@@ -29,15 +32,24 @@ export function traffic() {
       cell("Role", each.role),
       cell("Share", percent(each.share)),
       cell("Units so far", number(each.count)),
-      cell("Mean result", each.mean === null ? "–" : number(each.mean)),
+      cell("Mean result", each.mean === null ? "–" : withUnit(number(each.mean), unit)),
       cell("Why", each.why ?? ""),
     );
-  const update = ({ allocation }) => {
+  let all = false;
+  const fold = () => {
+    [...body.children].forEach((each, i) => (each.hidden = !all && i >= FIRST));
+    more.hidden = body.children.length <= FIRST;
+    more.textContent = all ? `Show the first ${FIRST}` : `Show all ${body.children.length}`;
+  };
+  const unfold = () => ((all = !all), fold());
+  const update = ({ allocation, unit }) => {
     element.hidden = !allocation;
     if (!allocation) return;
     const { version, made_at, ttl, rows } = allocation;
     note.textContent = `Table ${version}, made ${when(made_at)}, renewed after about ${number(ttl / 2, 2)} s if results have come in.`;
-    body.replaceChildren(...rows.map(row));
+    const largest = [...rows].sort((a, b) => b.share - a.share);
+    body.replaceChildren(...largest.map(row(unit)));
+    fold();
   };
   return { element, update };
 }

@@ -153,9 +153,11 @@ function changes({ drift, verdict: v, running }) {
 }
 
 // What happens next, and who has to do it.
-function nextStep({ verdict: v, counts, archived, mode, has_contexts }) {
+function nextStep({ verdict: v, counts, archived, mode, has_contexts, allocation }) {
   if (archived) return "Next: nothing. The study is archived; unarchive it to go on.";
   if (counts.proposed) return `Next: ${plural(counts.proposed, "proposal")} to approve or reject.`;
+  if (allocation)
+    return "Next: nothing to do by hand. Programs report the results of the settings under Traffic.";
   const open = counts.pending
     ? `Next: tell ${counts.pending === 1 ? "the result of the pending trial" : `the results of ${counts.pending} pending trials`}`
     : "";

@@ -13,7 +13,8 @@ export function pending(name, refresh) {
   const listed = underWay("Pending trials", "half", doing, make, (data) => data.pending);
   const update = (data) => {
     listed.update(data);
-    listed.element.hidden = data.pending.length === 0;
+    // Results of trials that split the traffic are reported by programs.
+    listed.element.hidden = data.pending.length === 0 || Boolean(data.allocation);
   };
   return { ...listed, update };
 }

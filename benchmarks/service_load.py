@@ -41,6 +41,7 @@ SPACE = rl.Space(
     {"x": rl.Float(0.0, 1.0), "y": rl.Float(0.0, 1.0), "kind": rl.Categorical(["a", "b"])}
 )
 CLIENTS, READERS, PRIOR_TRIALS, STUDIES = 50, 200, 500, 200
+WARM_SECONDS = 4.0  # at the beginning, when the study is opened; its times do not count
 READ_EVERY = 2.0  # seconds, as the page does
 PARTS = ("asks", "reports", "memory", "studies")
 ASK_BARS = (40.0, 250.0)  # ms: the median and 99 % of the asks
@@ -243,14 +244,20 @@ def faults(storage: str, load: Load, names: list[str], before: int) -> int:
 # -- asks ------------------------------------------------------------------------------------------
 
 
-async def client(load: Load, port: int, names: list[str], until: float, pause: float) -> None:
-    """Ask, measure for so many seconds on average, and tell, in one study after the other."""
+async def client(
+    load: Load, port: int, names: list[str], until: float, pause: float, since: float = 0.0
+) -> None:
+    """Ask, measure for so many seconds on average, and tell, in one study after the other.
+
+    Times before `since` do not count.
+    """
     connection, rng = Connection(port), random.Random(uuid.uuid4().int)
     await asyncio.sleep(pause * rng.random())
     while time.monotonic() < until:
         for name in names:
             place = f"/api/studies/{name}"
-            with timed(load.asks):
+            counts = time.monotonic() >= since
+            with timed(load.asks if counts else []):
                 asked = await connection.until_answered(
                     "POST", f"{place}/ask", {}, uuid.uuid4().hex
                 )
@@ -258,18 +265,18 @@ async def client(load: Load, port: int, names: list[str], until: float, pause: f
             await asyncio.sleep(pause * rng.uniform(0.5, 1.5))
             value = objective(trial["number"], trial["params"])
             told = f"{place}/trials/{trial['number']}/tell"
-            with timed(load.tells):
+            with timed(load.tells if counts else []):
                 await connection.until_answered("POST", told, {"value": value}, uuid.uuid4().hex)
             load.told.append((name, trial["number"], value))
     connection.close()
 
 
-async def reader(load: Load, port: int, name: str, until: float) -> None:
+async def reader(load: Load, port: int, name: str, until: float, since: float) -> None:
     """Somebody who looks at the page of the study."""
     connection, tag = Connection(port), ""
     await asyncio.sleep(READ_EVERY * random.random())
     while time.monotonic() < until:
-        with timed(load.reads):
+        with timed(load.reads if time.monotonic() >= since else []):
             status, headers, _ = await connection.call(
                 "GET", f"/api/studies/{name}/panels", If_None_Match=tag
             )
@@ -292,18 +299,16 @@ def one_study(
     """Many clients of one study, and readers of its page."""
     name = "one"
     with serving(storage, source) as service:
-        warm = Load("")
-        asyncio.run(together(warm, [client(warm, service.port, [name], time.monotonic() + 2, 0.0)]))
-        start, used = time.monotonic(), service.seconds
+        start = time.monotonic()
+        since, until = start + WARM_SECONDS, start + WARM_SECONDS + seconds
         works: list[Awaitable[None]] = []
         for _ in range(CLIENTS):
-            works.append(client(load, service.port, [name], start + seconds, pause))
-        works += [reader(load, service.port, name, start + seconds) for _ in range(readers)]
+            works.append(client(load, service.port, [name], until, pause, since))
+        works += [reader(load, service.port, name, until, since) for _ in range(readers)]
+        used = service.seconds
         asyncio.run(together(load, works))
         load.seconds, load.used = time.monotonic() - start, service.seconds - used
-    load.told += warm.told
     load.faults = faults(storage, load, [name], PRIOR_TRIALS + 1)
-    load.told = load.told[: -len(warm.told) or None]
     return load
 
 
@@ -550,7 +555,8 @@ def _asks_lines(loads: list[Load], before: str | None) -> list[str]:
         "## Asks",
         "",
         f"{CLIENTS} clients of one study with {PRIOR_TRIALS} trials ask, evaluate for so many",
-        f"seconds on average, and tell. The readers look at its page every {READ_EVERY:g} s.",
+        f"seconds on average, and tell. The readers look at its page every {READ_EVERY:g} s. The",
+        f"first {WARM_SECONDS:g} s, when the study is opened, do not count for the times.",
         *([f"*Before* is the code of commit {before}."] if before else []),
         "",
         *_HEADER,

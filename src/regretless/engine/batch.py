@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from regretless._internal.arrays import Array
 from regretless.model import ListedPosterior, Posterior
 
-VISITED, NEW = 256, 128  # at most so many visited points, and so many new ones
+VISITED, NEW = 128, 96  # at most so many visited points, and so many new ones
 
 # How many evaluations at a typical point one at a point counts as, by the posterior.
 Weigh = Callable[[ListedPosterior, Array], float]

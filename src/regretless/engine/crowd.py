@@ -36,7 +36,8 @@ SPOILERS: tuple[type[Event], ...] = (
     Changed,
 )
 OUTDATING: tuple[type[Event], ...] = (*SPOILERS, Reported)  # after these, a crowd can't be kept up
-OLDEST = 4  # a crowd may lack a search for so many times as many results as trials are pending
+# There is a new search after so many times as many results as trials are pending or asked for.
+OLDEST = 20
 
 
 @dataclass(frozen=True, eq=False)

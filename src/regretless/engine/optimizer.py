@@ -1201,7 +1201,7 @@ class Optimizer(WithLock):
     ) -> tuple[list[Asked], Crowd | None]:
         self._records.checked_context(None)
         twin, events = self.copy(), list[Asked]()
-        crowd = None if crowd is None else twin._kept_up(crowd)
+        crowd = None if crowd is None else twin._kept_up(crowd, n)
         for left in range(whole("n", n, least=1), 0, -1):
             leads = crowd is None
             if crowd is None:
@@ -1247,8 +1247,11 @@ class Optimizer(WithLock):
         shortlist = shortlist.updated(results, self._under_way, leader.weigh)
         return replace(crowd, shortlist=shortlist, told=len(self._belief.told))
 
-    def _kept_up(self, crowd: Crowd) -> Crowd | None:
-        """The crowd with the results and pending trials of now; None if it is outdated."""
+    def _kept_up(self, crowd: Crowd, n: int = 1) -> Crowd | None:
+        """The crowd with the results and pending trials of now; None if it is outdated.
+
+        `n` is the number of those who ask.
+        """
         belief, pending = self._belief, self._under_way
         fixed = self.drift is None and not (belief.controls or self._records.totals)
         follows = belief.source == crowd.fit and belief.told.continues(crowd.leader.belief.told)
@@ -1256,7 +1259,7 @@ class Optimizer(WithLock):
             return None
         if any(isinstance(event, OUTDATING) for event in self._log[crowd.seen :]):
             return None
-        if len(belief.told) - crowd.since > OLDEST * (len(pending) + 1):
+        if len(belief.told) - crowd.since > OLDEST * (len(pending) + n):
             return None
         if not crowd.shortlist.has([*pending, *(each.x for each in belief.told.since(crowd.told))]):
             points = [*pending, *(each.x for each in belief.told.since(crowd.since))]

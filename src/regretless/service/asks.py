@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from regretless.service.open_studies import Threads
 
 MOST_IN_VAIN = 3  # times that trials are prepared although nobody asks
-RATE_SECONDS = 2.0  # the rate of asks is that of the last seconds
+# In a hurry, those who ask need the processor as well.
+SEARCH_SHARE, FIT_SHARE = 0.5, 0.2  # at most such shares of the time are for searches and fits
+RATE_SECONDS = 2.0  # the rate of asks is that of so many seconds, at least
 
 
 class Waiting(NamedTuple):
@@ -56,10 +58,11 @@ class Pace:
     @property
     def due(self) -> float:
         """How many asks come while one is worked out."""
-        since = time.monotonic() - RATE_SECONDS
+        window = max(RATE_SECONDS, 5.0 * self.seconds)  # who waits does not ask again
+        since = time.monotonic() - window
         while self._asked and self._asked[0] < since:
             self._asked.popleft()
-        return len(self._asked) / RATE_SECONDS * self.seconds
+        return len(self._asked) / window * self.seconds
 
 
 class Asks:
@@ -158,12 +161,21 @@ class Asks:
             if await self._threads.run(self._threads.prepares, prepare):
                 self._in_vain += 1
                 self._pace.note_work(time.monotonic() - start)
-        if hurry and _is_over(self._fitting):
-            self._fitting = asyncio.create_task(self._fit())
+        if hurry:
+            if _is_over(self._fitting):
+                self._fitting = asyncio.create_task(self._fit())
+            await _rest(start, SEARCH_SHARE)
 
     async def _fit(self) -> None:
+        start = time.monotonic()
         with suppress(RegretlessError):  # whoever asks next gets it
             await self._threads.run(self._threads.fits, self._study.prepare_fit)
+        await _rest(start, FIT_SHARE)
+
+
+async def _rest(start: float, share: float) -> None:
+    """Wait, so that what began at `start` took only this share of the time."""
+    await asyncio.sleep((time.monotonic() - start) * (1.0 / share - 1.0))
 
 
 def _is_over(task: asyncio.Task[None] | None) -> bool:

@@ -85,7 +85,7 @@ campaign: $(READY)
 # The documentation site, into build/site, without the network. (The variable silences a notice about the
 # future of mkdocs-material; see CONTRIBUTING.md.)
 docs: $(READY)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	$(BIN)/python docs/check_site.py build/site
 
 # Source archive and wheel, checked, installed in clean environments, and tried there: first with numpy

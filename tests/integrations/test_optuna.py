@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import json
 import math
 import pickle
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,20 @@ from optuna.distributions import (  # noqa: E402
 from regretless.integrations import optuna as ours  # noqa: E402
 from regretless.integrations.optuna import RegretlessSampler  # noqa: E402
 
-pytestmark = pytest.mark.integration
+# Optuna's storages leave their databases to the collector, of which Python 3.13 warns.
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """Databases that Optuna left open are collected here, where the warning is ignored."""
+    yield
+    gc.collect()
+
+
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 MIXED = {

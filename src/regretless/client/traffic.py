@@ -158,8 +158,9 @@ class Traffic:
         token: the token, if the service needs one.  It must be allowed to write.
         baseline: the setting to use while there is no valid table; None for the baseline of the
             study, or if it has none, the setting with the largest share of the last table.
-        arms, ttl, delay: how the service makes the table; see `Study.allocate`.  None for its
-            defaults.
+        arms: the largest number of settings in a table; None for the default of `Study.allocate`.
+        ttl: for how many seconds a table may be used; None likewise.
+        delay: how many seconds late outcomes may come; None likewise.
         flush_seconds: how often outcomes are sent.
         timeout: how many seconds to wait for one answer.
 
@@ -169,10 +170,12 @@ class Traffic:
             service cannot be reached, UnknownStudyError if it has no such study, ….
 
     Example:
-        with Traffic("http://127.0.0.1:8080", "shop", token=token) as traffic:
-            seen = traffic.assign(customer_id)
-            revenue = serve(customer_id, **seen.params)
-            traffic.record(seen, revenue)  # also if it is 0
+        >>> from regretless.client import Traffic
+        >>> with Traffic("http://127.0.0.1:9", "shop", baseline={"price": 10.0}) as traffic:
+        ...     seen = traffic.assign("customer 7")  # nobody answers there: the baseline
+        ...     traffic.record(seen, 12.5)  # the revenue, also if it is 0
+        >>> dict(seen.params)
+        {'price': 10.0}
     """
 
     def __init__(

@@ -96,8 +96,12 @@ class SQLite:
             conn = sqlite3.connect(
                 uri, uri=True, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False
             )
-            conn.execute("PRAGMA synchronous = EXTRA")  # a commit waits for the disk …
-            conn.execute("PRAGMA fullfsync = ON")  # … and on a Mac for the disk's own cache
+            try:
+                conn.execute("PRAGMA synchronous = EXTRA")  # a commit waits for the disk …
+                conn.execute("PRAGMA fullfsync = ON")  # … and on a Mac for the disk's own cache
+            except BaseException:  # not a database, for example
+                conn.close()
+                raise
             return conn
 
         engine = sa.create_engine("sqlite://", creator=connect, poolclass=sa.QueuePool)

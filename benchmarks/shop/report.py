@@ -117,7 +117,8 @@ def _verdict(found: dict[str, dict[int, dict[str, Any]]]) -> list[str]:
     lines = [
         f"The best rival in the mean is {RIVALS[best]}. Ours loses {ours.mean() / means[best]:.2f}"
         f" times as much in the mean of {len(seeds)} shops; the limit is 0.5."
-        f" In {int((ours <= each / 2).sum())} of the shops it loses at most half of what the best"
+        + ("" if len(seeds) >= 20 else " With fewer than 20 shops this is no result yet.")
+        + f" In {int((ours <= each / 2).sum())} of the shops it loses at most half of what the best"
         " rival of that shop loses."
     ]
     if both := _shared(found, OURS, PLAIN):

@@ -16,12 +16,14 @@ import regretless as rl
 from regretless._internal.validate import LEAST_SCALE, MAX_RESULT
 from regretless.engine import (
     Abandoned,
+    Allocated,
     Approved,
     Archived,
     Asked,
     Baseline,
     Changed,
     Created,
+    Ended,
     Event,
     Extended,
     Jumped,
@@ -30,6 +32,7 @@ from regretless.engine import (
     Reconsidered,
     Rejected,
     Renamed,
+    Reported,
     Retracted,
     Told,
     Unarchived,
@@ -38,6 +41,7 @@ from regretless.engine import (
     read,
     write,
 )
+from regretless.engine.traffic import Increment, Table, TableRow, Totals
 from regretless.safety import OBJECTIVE
 
 LINE = rl.Space({"x": rl.Float(0.0, 1.0)})
@@ -82,6 +86,13 @@ EVERY: list[Event] = [
     Told(4, ONE, context={"hour": 7.0}),
     Observed({"x": 0.5}, ONE, context={"hour": 8.0}),
     Changed([{"name": "x", "type": "float", "low": 0.0, "high": 2.0}], {"k": True}),
+    Reported((Increment(4, Totals(10.0, 2.5, 7.0)), Increment(5, Totals(1.0, -0.5, None)))),
+    Reported((Increment(4, Totals(0.0, 1.0, 1.0)),), NOON),
+    Allocated(
+        Table(3, NOON, 2, 600.0, 0.0, 0.05, (TableRow(0, 7, "baseline", 1.0, ((0, 10_000),)),)),
+        (Asked(7, {"x": 0.5}, WHY, FIT),),
+    ),
+    Ended(4, "worse than the main row"),
 ]
 
 
@@ -116,6 +127,9 @@ def test_every_kind_has_its_version_and_every_older_version_a_way_up() -> None:
         "renamed": 1,
         "baseline": 1,
         "changed": 1,
+        "reported": 1,
+        "allocated": 1,
+        "ended": 1,
     }
     older = {(kind, v) for kind, newest in versions.items() for v in range(1, newest)}
     assert set(events._UPCASTS) == older
@@ -330,9 +344,11 @@ def test_what_does_not_happen_to_an_optimiser(event: Any) -> None:
         rl.Optimizer(LINE, 9).apply(event)
 
 
-@pytest.mark.parametrize("defaults", [0, 4, "1", True])
+@pytest.mark.parametrize("defaults", [0, 5, "1", True])
 def test_defaults_of_another_version(defaults: Any) -> None:
-    with pytest.raises(rl.ConfigError, match="defaults: this release knows version 1, 2, 3, got "):
+    with pytest.raises(
+        rl.ConfigError, match="defaults: this release knows version 1, 2, 3, 4, got "
+    ):
         rl.Optimizer(LINE, 9, defaults=defaults)
 
 

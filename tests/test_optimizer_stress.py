@@ -433,7 +433,7 @@ def test_sentences_say_what_the_numbers_say() -> None:
     """One of each kind, word for word."""
     told_often = rl.Decision("resample", "eic", 7, mean=1.25, sd=0.125, tried=12)
     assert str(told_often) == (
-        "sampled again (tried 12 times before, expected 1.25 ± 0.125): "
+        "resampled (tried 12 times before, expected 1.25 ± 0.125): "
         "no new point is worth more than another look at it with 7 left"
     )
     under_way = rl.Decision("resample", "eic", 7, mean=1.25, sd=0.125, merged=True)

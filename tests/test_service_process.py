@@ -389,7 +389,7 @@ def test_the_extra_is_asked_for_by_name() -> None:
 
 
 def test_many_clients_on_one_study(storage: str, tmp_path: Path) -> None:
-    """Asks wait for each other; tells do not. (In full: benchmarks/service_load.py.)"""
+    """Many ask and tell at once. (In full: benchmarks/service_load.py.)"""
     fill(storage, 40)
     workers = Workers()
     with serving(storage, folder=tmp_path) as service:
@@ -397,8 +397,6 @@ def test_many_clients_on_one_study(storage: str, tmp_path: Path) -> None:
         for thread in workers.start([study] * 20, rounds=3):
             thread.join()
     assert len(workers.told) == 60
-    # Twenty asks stand in line, and a busy machine makes both longer.
-    assert np.median(workers.tell_seconds) < np.median(workers.ask_seconds) / 2
     check_log(storage, workers, before=40)
 
 

@@ -197,9 +197,10 @@ def _ratios(mean: Array, covariance: Array) -> tuple[float, float]:
 
     They are the ratios r at which a - r b is 1.96 sds away from zero.  b is clearly not zero.
     """
-    (a, b), z2 = mean.tolist(), WITHIN_95**2
-    square = b**2 - z2 * float(covariance[1, 1])
-    linear = a * b - z2 * float(covariance[0, 1])
+    unit = float(mean[1])  # so that squares of squares do not overflow
+    a, z2, covariance = float(mean[0]) / unit, WITHIN_95**2, covariance / unit / unit
+    square = 1.0 - z2 * float(covariance[1, 1])
+    linear = a - z2 * float(covariance[0, 1])
     constant = a**2 - z2 * float(covariance[0, 0])
     root = math.sqrt(max(0.0, linear**2 - square * constant))
     return (linear - root) / square, (linear + root) / square

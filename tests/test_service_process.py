@@ -559,6 +559,24 @@ def test_the_page_of_the_documentation(tmp_path: Path) -> None:
     assert (checkout["budget"], checkout["observed"], checkout["told"]) == (80, 1, 11)
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on this system")
+def test_the_page_about_traffic(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "traffic.md").read_text()
+    with serving(str(tmp_path / "shop.sqlite"), folder=tmp_path) as service:
+        page = page.replace("http://127.0.0.1:8080", service.url)
+        blocks = re.findall(r"^```(python|sh)\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+        for wanted, program in (("python", [sys.executable, "-c"]), ("sh", ["sh", "-ec"])):
+            code = "\n".join(block for language, block in blocks if language == wanted)
+            done = subprocess.run(
+                [*program, code], cwd=tmp_path, capture_output=True, text=True, timeout=120
+            )
+            assert done.returncode == 0, done.stderr
+        events = Client(service.url).study("shop").events()
+    told = [event.body for event in events if event.kind == "reported"]
+    assert len(told) == 6  # each of four rows by hand, what was recorded, and curl's
+    assert (tmp_path / "traffic.mjs").exists()
+
+
 # -- other languages -------------------------------------------------------------------------------
 
 

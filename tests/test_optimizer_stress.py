@@ -450,7 +450,7 @@ def test_sentences_say_what_the_numbers_say() -> None:
     assert "over the 140 that remain" in str(rl.Decision("explore", "ids", 140, horizon=140.0))
     moved = rl.Decision("exploit", "eic", 3, mean=2.0, sd=0.5, incumbent=1.75, **gains)
     assert str(moved).startswith(
-        "moved: expected 2 ± 0.5, no worse than the value to beat (1.75); "
+        "exploited: expected 2 ± 0.5, no worse than the value to beat (1.75); "
     )
     spent = rl.Decision("exhausted", "eic", 0, mean=2.0, sd=0.5)
     assert str(spent) == "budget spent: the best point so far, expected 2 ± 0.5"

@@ -207,7 +207,7 @@ class BudgetError(RegretlessError):
         ...     study.ask(within_budget=True)
         ... except rl.BudgetError as error:
         ...     print(error)
-        the budget of 1 is spent
+        the budget of 1 is spent; extend it to go on
         >>> study.close()
     """
 

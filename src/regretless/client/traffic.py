@@ -68,6 +68,11 @@ class Assignment(NamedTuple):
 def slot_of(unit: str | int, salt: str, slots: int = 10_000) -> int:
     """The slot of a unit: 0, 1, …, `slots` - 1.  It is the same in all languages.
 
+    Args:
+        unit: the id of the unit.
+        salt: the `salt` of the table.
+        slots: the number of slots of the table.
+
     Example:
         >>> slot_of("customer-17", salt="shop")
         2865

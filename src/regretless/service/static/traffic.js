@@ -5,9 +5,12 @@ import { inWords } from "./verdict.js";
 
 const FIRST = 2; // rows that are listed at once: those with the largest shares
 
+const results = ({ count, mean }, unit) =>
+  mean === null ? "none yet" : `${withUnit(number(mean), unit)} from ${number(count)} units`;
+
 export function traffic() {
   const note = h("p", { class: "note" });
-  const heads = ["Setting", "Role", "Share", "Units so far", "Mean result", "Why"];
+  const heads = ["Setting", "Role", "Share", "Results", "Why"];
   const head = h(
     "tr",
     { role: "row" },
@@ -31,8 +34,7 @@ export function traffic() {
       h("th", { scope: "row", role: "rowheader", "data-label": "Setting" }, inWords(each.params)),
       cell("Role", each.role),
       cell("Share", percent(each.share)),
-      cell("Units so far", number(each.count)),
-      cell("Mean result", each.mean === null ? "–" : withUnit(number(each.mean), unit)),
+      cell("Results", results(each, unit)),
       cell("Why", each.why ?? ""),
     );
   let all = false;

@@ -473,3 +473,31 @@ def test_any_time_to_live_and_delay() -> None:
     assert used is not None
     assert not used.is_due(START + timedelta(days=9))
     assert not opt._records.is_mature(0, START + timedelta(days=9))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"add": {"d": (rl.Float(0.0, 1.0), 0.3)}},
+        {"widen": {"a": rl.Float(-1.0, 3.0)}},
+        {"freeze": {"c": 0.1}},
+    ],
+)
+def test_what_was_reported_before_a_change_of_the_space_stays_where_it_was(
+    change: dict[str, Any],
+) -> None:
+    def changed(look: bool) -> rl.Optimizer:
+        opt = rl.Optimizer(SPACE, 40)
+        for day in range(2):
+            serve(opt, opt.allocate(3, time=START + timedelta(days=day)), day)
+        if look:
+            opt.best()
+        opt.change_space(**change)
+        return opt
+
+    plain, looked = changed(look=False), changed(look=True)
+    again = rl.Optimizer.from_json(plain.to_json())
+    later = START + timedelta(days=2)
+    table = plain.allocate(3, time=later)
+    assert looked.allocate(3, time=later) == table
+    assert again.allocate(3, time=later) == table

@@ -416,3 +416,88 @@ def test_time_does_not_run_backwards() -> None:
     opt = run(1)
     with pytest.raises(rl.ConfigError, match="time: the table in use is of"):
         opt.allocate(4, time=START - timedelta(days=1))
+
+
+# -- results at the limits of numbers -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "reports",
+    [
+        [{"count": 1e-300, "sum": 1e50}],  # a mean above the largest float
+        [{"count": 1e100, "sum": 1e100, "sum_squares": 1e100}] * 2,
+        [{"count": 10, "value": 1e100, "sem": 1e100}, {"count": 1e100, "sum": -1e100}],
+        [{"count": 1.0 + 1e-15, "value": 1e100, "sem": 1e100}],
+        [{"count": 1e100, "value": 0.0, "sem": 1e-100}],
+    ],
+)
+def test_totals_of_any_size_leave_a_run_that_goes_on(reports: list[dict[str, Any]]) -> None:
+    opt = rl.Optimizer(SPACE, 30, baseline=TODAY)
+    for day in range(2):
+        for arm in opt.allocate(3, time=START + timedelta(days=day)).rows:
+            for each in reports:
+                opt.report(arm.trial, **each)
+    later = START + timedelta(days=2)
+    again = rl.Optimizer.from_json(opt.to_json())
+    assert again.allocate(3, time=later) == opt.allocate(3, time=later)
+
+
+def test_an_error_of_a_mean_that_no_sum_can_hold_is_refused() -> None:
+    with pytest.raises(rl.DataError, match="sem: too large"):
+        increment_of(0, count=1e100, value=1.0, sem=1e100)
+
+
+def test_results_that_hardly_scatter_beside_the_effect_of_a_table() -> None:
+    opt = rl.Optimizer(SPACE, 30, baseline=TODAY)
+    for day in range(4):
+        for i, arm in enumerate(opt.allocate(3, time=START + timedelta(days=day)).rows):
+            opt.report(arm.trial, count=10, value=float(i * i + day), sem=1e-9)
+    assert opt.allocate(3, time=START + timedelta(days=4)).rows
+
+
+@pytest.mark.parametrize("sem", [1e-6, 1e-8, 1e-9, 1e-12])
+def test_a_row_that_is_clearly_better_is_not_ended(sem: float) -> None:
+    main = increment_of(0, count=10, value=1.0, sem=sem).totals
+    for value in np.linspace(1.5, 4.0, 30):
+        row = increment_of(1, count=10, value=value, sem=sem).totals
+        assert evidence_against(row, main, Pool(18.0, 10.0 * sem**2), RULES) < 0.0
+        assert evidence_against(main, row, Pool(18.0, 10.0 * sem**2), RULES) > 100.0
+
+
+def test_any_time_to_live_and_delay() -> None:
+    opt = rl.Optimizer(SPACE, 30, baseline=TODAY)
+    for day in range(3):
+        table = opt.allocate(3, ttl=1e100, delay=1e100, time=START + timedelta(days=day))
+        opt.report(table.rows[0].trial, count=10, sum=1.0, sum_squares=1.0)
+    used = opt._records.table
+    assert used is not None
+    assert not used.is_due(START + timedelta(days=9))
+    assert not opt._records.is_mature(0, START + timedelta(days=9))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"add": {"d": (rl.Float(0.0, 1.0), 0.3)}},
+        {"widen": {"a": rl.Float(-1.0, 3.0)}},
+        {"freeze": {"c": 0.1}},
+    ],
+)
+def test_what_was_reported_before_a_change_of_the_space_stays_where_it_was(
+    change: dict[str, Any],
+) -> None:
+    def changed(look: bool) -> rl.Optimizer:
+        opt = rl.Optimizer(SPACE, 40)
+        for day in range(2):
+            serve(opt, opt.allocate(3, time=START + timedelta(days=day)), day)
+        if look:
+            opt.best()
+        opt.change_space(**change)
+        return opt
+
+    plain, looked = changed(look=False), changed(look=True)
+    again = rl.Optimizer.from_json(plain.to_json())
+    later = START + timedelta(days=2)
+    table = plain.allocate(3, time=later)
+    assert looked.allocate(3, time=later) == table
+    assert again.allocate(3, time=later) == table

@@ -121,6 +121,23 @@ def test_a_tell_and_a_report_of_the_same_trial_exclude_each_other(tmp_path: Path
             study.tell(second, 1.0)
 
 
+def test_a_report_while_the_trial_is_abandoned_leaves_the_study_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as study, opened(tmp_path) as other:
+        trial, append = study.ask(), study._append
+
+        def late(*args: Any) -> Any:
+            if not other.observations:
+                other.report(trial, count=4, sum=1.0)
+            return append(*args)
+
+        monkeypatch.setattr(study, "_append", late)
+        with pytest.raises(rl.TrialError, match="trial 0 was told already"):
+            study.abandon(trial)
+        assert other.history()[0].value == 0.25
+
+
 def test_rows_end_early_in_all_processes(tmp_path: Path) -> None:
     with opened(tmp_path) as study, opened(tmp_path) as other:
         base, good, bad = study.allocate(3).rows

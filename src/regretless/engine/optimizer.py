@@ -1428,6 +1428,7 @@ class Optimizer(WithLock):
 
     def _on_changed(self, event: Changed) -> None:
         before = self.space.dim
+        belief = self._belief  # learns what was reported, as points of the old space
         carry = self._records.fold_changed(event)
         self.space = self._records.space
         self._whole = self._records.beside(self.space)
@@ -1437,7 +1438,7 @@ class Optimizer(WithLock):
                 return carry(points)
             return np.hstack([carry(points[:, :before]), points[:, before:]])
 
-        self._belief = self._belief.carried(self._whole.columns, carry_all)
+        self._belief = belief.carried(self._whole.columns, carry_all)
         self._guards = self._guards.carried(self._whole.columns, carry_all)
         self._watch = None if self._watch is None else self._watch.carried(carry_all)
         self._proposed = (None, self._belief, self._guards)

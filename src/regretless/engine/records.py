@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from math import sqrt
 from typing import NamedTuple
 
@@ -20,7 +20,13 @@ import numpy as np
 from regretless._internal.arrays import Array
 from regretless._internal.plain import own
 from regretless._internal.shown import shown
-from regretless._internal.validate import LEAST_SCALE, checked_time, checked_why, whole
+from regretless._internal.validate import (
+    LEAST_SCALE,
+    MAX_RESULT,
+    checked_time,
+    checked_why,
+    whole,
+)
 from regretless.design import Start
 from regretless.engine.events import (
     Abandoned,
@@ -695,7 +701,7 @@ class Records:
         if place + 1 == len(self.tables):
             return False
         over = self.tables[place + 1].time
-        return now >= over + timedelta(seconds=self.tables[place].delay)
+        return (now - over).total_seconds() >= self.tables[place].delay
 
     @property
     def rejections(self) -> Rejections | None:
@@ -930,7 +936,8 @@ def _outcome(totals: Totals) -> Outcome:
     """The mean of reported results, with its standard error as far as the results tell it."""
     count, sem = totals.count, None
     if count > 1.0 and totals.scatter > 0.0:
-        sem = max(sqrt(totals.scatter / (count * (count - 1.0))), LEAST_SCALE)
+        sem = sqrt(totals.scatter / (count * (count - 1.0)))
+        sem = min(max(sem, LEAST_SCALE), MAX_RESULT)
     return Outcome(totals.mean, sem, count)
 
 

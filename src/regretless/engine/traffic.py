@@ -24,15 +24,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from math import log
+from datetime import datetime
+from math import inf, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
 
 from regretless._internal.arrays import Array
 from regretless._internal.shown import shown
-from regretless._internal.validate import MAX_RESULT, is_number
+from regretless._internal.validate import LEAST_SCALE, MAX_RESULT, is_number
 from regretless.defaults import TrafficRules
 from regretless.engine.slots import Ranges, assign_slots
 from regretless.errors import ConfigError, DataError
@@ -54,16 +54,21 @@ class Totals:
     squares: float | None = 0.0
 
     def plus(self, more: Totals) -> Totals:
-        """Both together."""
+        """Both together.
+
+        Many machines add to the totals, and nobody can refuse what another one has stored.  So very
+        large totals are cut, to numbers whose products do not overflow.
+        """
         squares = None
         if self.squares is not None and more.squares is not None:
-            squares = self.squares + more.squares
-        return Totals(self.count + more.count, self.sum + more.sum, squares)
+            squares = min(self.squares + more.squares, MAX_RESULT**3)
+        count = min(self.count + more.count, MAX_RESULT)
+        return Totals(count, _cut(self.sum + more.sum, MAX_RESULT**2), squares)
 
     @property
     def mean(self) -> float:
-        """The mean result of a unit."""
-        return self.sum / self.count
+        """The mean result of a unit, of at most the size that a result may have."""
+        return _cut(self.sum / self.count, MAX_RESULT)
 
     @property
     def scatter(self) -> float:
@@ -71,6 +76,10 @@ class Totals:
         if self.squares is None or self.count <= 0.0:
             return 0.0
         return max(0.0, self.squares - self.sum * self.mean)
+
+
+def _cut(number: float, most: float) -> float:
+    return max(-most, min(number, most))
 
 
 @dataclass(frozen=True)
@@ -115,6 +124,8 @@ def increment_of(
         # sem^2 = scatter / (n (n - 1)), and a single result has no scatter of its own.
         scatter = None if error is None else error**2 * units * max(units - 1.0, 0.0)
         squares = None if scatter is None else scatter + units * mean**2
+        if squares == inf:
+            raise DataError(f"sem: too large for {units!r} results, got {shown(sem)}")
         totals = Totals(units, units * mean, squares)
     if not (totals.count or totals.sum or totals.squares):
         raise DataError("report: nothing is added: count and sum are 0")
@@ -148,16 +159,17 @@ class Pool(NamedTuple):
         """The variance of the mean of some units; None if nothing is known about it.
 
         The scatter of few units is a poor guide: of units without any sale it is 0.  So it is drawn
-        to that of all units, as if `pooled_units` of these were added.
+        to that of all units, as if `pooled_units` of these were added.  It is at least
+        `LEAST_SCALE`, so that the square of its inverse does not overflow.
         """
         if not self.variance > 0.0:
             return None
         if totals.squares is None:
-            return self.variance / totals.count
+            return max(self.variance / totals.count, LEAST_SCALE)
         units = max(totals.count - 1.0, 0.0)
         usual = rules.pooled_units
         unit = (totals.scatter + usual * self.variance) / (units + usual)
-        return unit / totals.count
+        return max(unit / totals.count, LEAST_SCALE)
 
 
 @dataclass(frozen=True)
@@ -220,7 +232,7 @@ class Table:
 
     def is_due(self, now: datetime) -> bool:
         """Whether it is time for a new table: after half of the time for which it is valid."""
-        return now >= self.time + timedelta(seconds=0.5 * self.ttl)
+        return (now - self.time).total_seconds() >= 0.5 * self.ttl  # any `ttl`: no date overflows
 
 
 def worth_of_units(units: Array, gap: float, sd: float, variance: float, after: float) -> Array:
@@ -269,16 +281,23 @@ def evidence_against(row: Totals, main: Totals, pool: Pool, rules: TrafficRules)
 
     The results must be such that larger is better.
     """
-    from scipy.special import log_ndtr, logsumexp
+    from scipy.special import erfcx, log_ndtr, logsumexp
 
     of_row, of_main = pool.variance_of(row, rules), pool.variance_of(main, rules)
     if of_row is None or of_main is None:
         return 0.0
     d, v = row.mean - main.mean, of_row + of_main
     t2 = pool.variance / np.array(_EFFECTS)
-    exponent = d * d * t2 / (2.0 * v * (v + t2))
-    tail = log_ndtr(-d * np.sqrt(t2 / (v * (v + t2))))
-    each = log(2.0) + 0.5 * np.log(v / (v + t2)) + exponent + tail
+    u = np.clip(d / sqrt(v) * np.sqrt(t2 / (v + t2)), -MAX_RESULT, MAX_RESULT)
+    # exp(u^2 / 2) Phi(-u): where the row is better, both factors together, because their logarithms
+    # cancel and what rounding leaves of them would be evidence.
+    worse, better = np.minimum(u, 0.0), np.maximum(u, 0.0)
+    ratio = np.where(
+        u > 0.0,
+        np.log(0.5 * erfcx(better / sqrt(2.0))),
+        0.5 * worse**2 + log_ndtr(-worse),
+    )
+    each = log(2.0) + 0.5 * np.log(v / (v + t2)) + ratio
     return float(logsumexp(each) - log(len(_EFFECTS)))
 
 

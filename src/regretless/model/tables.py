@@ -27,6 +27,9 @@ from regretless.model.data import Data
 from regretless.model.periods import Observation, effect_variance
 
 _MOST_TABLES = 300  # by whose results the effect is estimated, the last ones
+# The least variance of a result beside that of the effect.  Results that are more precise say no
+# more about f, and rounding would leave nothing of what they do say.
+_SHARPEST = 1e-10
 _LEAST = 1e-9  # of the largest variance: less counts as none
 
 
@@ -45,7 +48,7 @@ def data_of(dim: int, told: Sequence[Observation], effect: float) -> Data:
     single = np.zeros(len(points))
     for here in _by_period(cells):
         place = rows[here]
-        w = np.array([1.0 / _variance(cells[i]) for i in here])
+        w = np.array([1.0 / max(_variance(cells[i]), _SHARPEST * effect) for i in here])
         y = np.array([cells[i].y for i in here])
         share = w / (1.0 / effect + w.sum())
         precision[place, place] += w

@@ -90,7 +90,7 @@ _RIVALS: dict[type[Event], tuple[type[Event], ...]] = {
     Jumped: (Retracted, Unobserved),  # the first result after it
     Extended: (Asked, Allocated, Extended),
     Baseline: (Asked, Allocated, Baseline, Changed),
-    Abandoned: (Told, Abandoned, Retracted),
+    Abandoned: (Told, Reported, Abandoned, Retracted),
     Told: (Reported,),
     Reported: (Told, Retracted),
     Ended: (Reported, Allocated, Ended, Retracted),
@@ -814,10 +814,10 @@ def _concerns(there: Event, made: Event) -> bool:
 
 
 def _numbers(event: Event) -> set[int] | None:
-    """The trials whose results an event has; None if it has none."""
+    """The trials whose results an event has or rules out; None if there are none."""
     if isinstance(event, Reported):
         return {each.number for each in event.increments}
-    return {event.number} if isinstance(event, Told | Retracted) else None
+    return {event.number} if isinstance(event, Told | Retracted | Abandoned) else None
 
 
 def _same(there: Event, made: Event) -> bool:

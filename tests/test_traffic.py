@@ -519,18 +519,6 @@ def test_after_a_fork_each_process_sends_what_it_recorded(service: FakeService) 
 # --- the page of the documentation ----------------------------------------------------------------
 
 
-def test_the_examples_of_the_page_run(
-    service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One page is one session.  The clients talk to a service that only has a table."""
-    monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "traffic.md").read_text()
-    scope: dict[str, object] = {"serve": lambda customer, price: price}
-    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
-        exec(compile(block.replace("http://127.0.0.1:8080", service.url), "page", "exec"), scope)
-    assert sum(count for count, _, _ in service.totals().values()) == 3
-
-
 def test_the_slots_of_the_page_are_right() -> None:
     page = (ROOT / "docs" / "traffic.md").read_text()
     rows = re.findall(r"^\| ([^|]+) \| (\d+) \|$", page, flags=re.MULTILINE)

@@ -6,6 +6,7 @@ batch of asks.  How the shares follow from the decisions is derived in engine/tr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -92,12 +93,12 @@ def next_table(optimizer: Optimizer, given: Split, now: datetime) -> Allocated:
     ids = {asked.number: first.get(_place(twin, asked), asked.number) for asked, _ in rows}
     before = {} if last is None else {each.row: each.slots for each in last.rows}
     slots = assign_slots({ids[number]: share for number, share in shares.items()}, before)
-    split = tuple(
-        TableRow(ids[n], n, role, shares[n], slots[ids[n]])
-        for n, role in ((asked.number, role) for asked, role in rows)
-    )
+    split = []
+    for asked, role in rows:
+        number, row = asked.number, ids[asked.number]
+        split.append(TableRow(row, number, role, shares[number], slots[row]))
     version = 1 if last is None else last.version + 1
-    table = Table(version, now, *given, rows=split)
+    table = Table(version, now, *given, rows=tuple(split))
     return Allocated(table, tuple(asked for asked, _ in rows))
 
 
@@ -106,14 +107,13 @@ def _chosen(twin: Optimizer, arms: int) -> list[tuple[Asked, str]]:
     rows: list[tuple[Asked, str]] = []
     taken: set[bytes] = set()
 
-    def take(asked: Asked, role: str) -> bool:
+    def take(asked: Asked, role: str) -> None:
+        """Add a row, unless there is one with this setting."""
         place = _place(twin, asked)
-        if place in taken:
-            return False
-        twin.apply(asked)
-        taken.add(place)
-        rows.append((asked, role))
-        return True
+        if place not in taken:
+            twin.apply(asked)
+            taken.add(place)
+            rows.append((asked, role))
 
     known = twin.observations > 0
     if twin.baseline is not None and (arms > 1 or not known):
@@ -152,7 +152,8 @@ def _shares(twin: Optimizer, rows: list[tuple[Asked, str]], given: Split) -> dic
     base = next((n for n, role in roles.items() if role == BASELINE), None)
     explored = [asked for asked, role in rows if role == EXPLORE]
     rest = base if main is None else main
-    wishes = [_wish(twin, asked.decision, given.arms) for asked in explored]
+    wish = _wishes(twin, given.arms)
+    wishes = [wish(asked.decision) for asked in explored]
     wanted = explored_shares(wishes, rest is not None, given.arms, rules)
     shares = dict(zip((asked.number for asked in explored), wanted, strict=True))
     if main is not None and base is not None:
@@ -162,8 +163,11 @@ def _shares(twin: Optimizer, rows: list[tuple[Asked, str]], given: Split) -> dic
     return {asked.number: shares[asked.number] for asked, _ in rows}
 
 
-def _wish(twin: Optimizer, why: Decision, arms: int) -> float | None:
-    """The share that a row should have; None if nothing is known that it could follow from."""
+def _wishes(twin: Optimizer, arms: int) -> Callable[[Decision], float | None]:
+    """The share that a row should have, as a function of the decision for it.
+
+    It is None if nothing is known that the share could follow from.
+    """
     records, rules = twin._records, twin.defaults.traffic
     pool = Pool.of(records.totals.values())
     counts = [
@@ -171,9 +175,14 @@ def _wish(twin: Optimizer, why: Decision, arms: int) -> float | None:
         for table in records.tables[-6:]
     ]
     traffic = usual_traffic(counts)
-    numbers = why.mean, why.sd, why.incumbent
-    if None in numbers or traffic is None or not pool.variance > 0.0:
-        return None
-    gap = max(twin.sign * (why.incumbent - why.mean), 0.0)  # type: ignore[operator]
-    tables = (why.horizon or float(twin.remaining)) / (arms * twin._gain_share)
-    return best_share(gap, float(why.sd or 0.0), pool.variance, traffic, tables * traffic, rules)
+
+    def wish(why: Decision) -> float | None:
+        if why.mean is None or why.sd is None or why.incumbent is None:
+            return None
+        if traffic is None or not pool.variance > 0.0:
+            return None
+        gap = max(twin.sign * (why.incumbent - why.mean), 0.0)
+        tables = (why.horizon or float(twin.remaining)) / (arms * twin._gain_share)
+        return best_share(gap, why.sd, pool.variance, traffic, tables * traffic, rules)
+
+    return wish

@@ -1,6 +1,6 @@
 """Ask and tell, without any input or output."""
 
-from regretless.engine.allocation import Split, check_allocates
+from regretless.engine.allocation import Split
 from regretless.engine.crowd import SPOILERS, Crowd
 from regretless.engine.events import (
     Abandoned,
@@ -80,7 +80,6 @@ __all__ = [
     "Unarchived",
     "Unobserved",
     "Written",
-    "check_allocates",
     "check_automatic",
     "check_no_contexts",
     "html_of",

@@ -59,7 +59,7 @@ class Split(NamedTuple):
         return cls(number, float(ttl), float(delay), float(end_early))  # type: ignore[arg-type]
 
 
-def check_allocates(optimizer: Optimizer) -> None:
+def _check_settings(optimizer: Optimizer) -> None:
     """Raise ConfigError if the settings of a run do not go with a table."""
     safety = optimizer.safety
     refused = {
@@ -79,7 +79,7 @@ def check_allocates(optimizer: Optimizer) -> None:
 
 def next_table(optimizer: Optimizer, given: Split, now: datetime) -> Allocated:
     """The event of the next table.  Nothing changes: it works on a copy."""
-    check_allocates(optimizer)
+    _check_settings(optimizer)
     if (last := optimizer._records.table) is not None and now < last.time:
         raise ConfigError(f"time: the table in use is of {last.time}, got {shown(now)}")
     twin = optimizer.copy()

@@ -197,11 +197,6 @@ class Table:
     ended: tuple[int, ...] = ()  # trials whose rows were ended early
 
     @property
-    def baseline(self) -> TableRow | None:
-        """The row of the baseline, if there is one."""
-        return next((each for each in self.rows if each.role == BASELINE), None)
-
-    @property
     def main(self) -> TableRow:
         """The row with the largest share."""
         return max(self.rows, key=lambda each: each.share)

@@ -1,6 +1,17 @@
 // Facts in words and cells: guardrails, contexts, the ribbon of decisions, and the model.
 
-import { card, h, interval, number, percent, plural, rounded, withUnit } from "./tools.js";
+import {
+  card,
+  cell,
+  h,
+  interval,
+  number,
+  percent,
+  plural,
+  rounded,
+  stackedTable,
+  withUnit,
+} from "./tools.js";
 import { inWords } from "./verdict.js";
 
 const REASONS = {
@@ -49,21 +60,10 @@ const broken = ({ told, observed, trials, expected }) =>
 export function contexts() {
   const note = h("p", { class: "note" });
   const heads = ["Context", "Best setting", "Mean", "95 %"];
-  const head = h(
-    "tr",
-    { role: "row" },
-    heads.map((text) => h("th", { scope: "col", role: "columnheader" }, text)),
-  );
   const body = h("tbody", { role: "rowgroup" });
-  const table = h(
-    "table",
-    { role: "table", class: "stacked", id: "contexts" },
-    h("caption", {}, "Each row changes one context; the others are as they were last."),
-    h("thead", { role: "rowgroup" }, head),
-    body,
-  );
+  const rule = "Each row changes one context; the others are as they were last.";
+  const table = stackedTable(heads, h("caption", {}, rule), body, { id: "contexts" });
   const element = card("Best setting by context", "wide", note, table);
-  const cell = (label, text) => h("td", { role: "cell", "data-label": label }, text);
   const row = (each) =>
     h(
       "tr",

@@ -1,19 +1,25 @@
 // The list of studies, and the form for a new one.
 
-import { age, api, h, inAddress, interval, recall, remember, rounded, withUnit } from "./tools.js";
+import {
+  age,
+  api,
+  cell,
+  h,
+  inAddress,
+  interval,
+  recall,
+  remember,
+  rounded,
+  stackedTable,
+  withUnit,
+} from "./tools.js";
 
 const HEADS = ["Study", "Verdict", "Progress", "Best mean (95 % interval)", "Updated"];
 
 export function listView() {
   const body = h("tbody", { role: "rowgroup" });
-  const heads = HEADS.map((head) => h("th", { scope: "col", role: "columnheader" }, head));
-  const table = h(
-    "table",
-    { role: "table", class: "stacked", hidden: true },
-    h("caption", {}, "All studies in this service’s storage"),
-    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, heads)),
-    body,
-  );
+  const caption = h("caption", {}, "All studies in this service’s storage");
+  const table = stackedTable(HEADS, caption, body, { hidden: true });
   const empty = h("p", { class: "note" }, "Looking…");
   const create = createForm();
   const archived = h("input", {
@@ -85,7 +91,6 @@ function studyRow(name) {
   const best = h("span");
   const verdict = h("span");
   const updated = h("time");
-  const cell = (label, ...content) => h("td", { role: "cell", "data-label": label }, ...content);
   const element = h(
     "tr",
     { role: "row" },

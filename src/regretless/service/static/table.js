@@ -1,6 +1,6 @@
 // The table of all trials, in which a person takes back what was wrong.
 
-import { api, card, h, number, question, reads, when, withUnit } from "./tools.js";
+import { api, card, h, number, question, reads, stackedTable, when, withUnit } from "./tools.js";
 import { inWords } from "./verdict.js";
 
 const FIRST_ROWS = 12;
@@ -9,21 +9,10 @@ const FIRST_ROWS = 12;
 
 export function trials(name, refresh) {
   const heads = ["Trial", "Date", "Result", "Parameters", "Why", "Change"];
-  const head = h(
-    "tr",
-    { role: "row" },
-    heads.map((text) => h("th", { scope: "col", role: "columnheader" }, text)),
-  );
   const body = h("tbody", { role: "rowgroup" });
   const caption = h("caption");
   const more = h("button", { type: "button", onclick: () => ((all = !all), update(shown)) });
-  const table = h(
-    "table",
-    { role: "table", class: "stacked trials" },
-    caption,
-    h("thead", { role: "rowgroup" }, head),
-    body,
-  );
+  const table = stackedTable(heads, caption, body, { class: "stacked trials" });
   const element = card("Trials", "wide", table, more);
   let all = false;
   let shown = null;

@@ -24,6 +24,21 @@ export function svg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
 
+// A table whose rows become blocks on a narrow screen. `cell` makes the cells of its rows.
+export function stackedTable(heads, caption, body, attributes = {}) {
+  const cells = heads.map((text) => h("th", { scope: "col", role: "columnheader" }, text));
+  return h(
+    "table",
+    { role: "table", class: "stacked", ...attributes },
+    caption,
+    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, cells)),
+    body,
+  );
+}
+
+export const cell = (label, ...content) =>
+  h("td", { role: "cell", "data-label": label }, ...content);
+
 // A section of a page, with its heading.
 export function card(title, size, ...content) {
   const id = `section-${title.toLowerCase().replaceAll(" ", "-")}`;

@@ -1,6 +1,6 @@
 // How the traffic is split among settings; there is no card for a study that splits none.
 
-import { card, h, number, percent, when, withUnit } from "./tools.js";
+import { card, cell, h, number, percent, stackedTable, when, withUnit } from "./tools.js";
 import { inWords } from "./verdict.js";
 
 const FIRST = 2; // rows that are listed at once: those with the largest shares
@@ -11,22 +11,11 @@ const results = ({ count, mean }, unit) =>
 export function traffic() {
   const note = h("p", { class: "note" });
   const heads = ["Setting", "Role", "Share", "Results", "Why"];
-  const head = h(
-    "tr",
-    { role: "row" },
-    heads.map((text) => h("th", { scope: "col", role: "columnheader" }, text)),
-  );
   const body = h("tbody", { role: "rowgroup" });
-  const table = h(
-    "table",
-    { role: "table", class: "stacked", id: "traffic" },
-    h("caption", {}, "What each part of the users sees"),
-    h("thead", { role: "rowgroup" }, head),
-    body,
-  );
+  const caption = h("caption", {}, "What each part of the users sees");
+  const table = stackedTable(heads, caption, body, { id: "traffic" });
   const more = h("button", { type: "button", class: "quiet small", onclick: () => unfold() });
   const element = card("Traffic", "wide", note, table, more);
-  const cell = (label, text) => h("td", { role: "cell", "data-label": label }, text);
   const row = (unit) => (each) =>
     h(
       "tr",

@@ -1,6 +1,17 @@
 // The table of all trials, in which a person takes back what was wrong.
 
-import { api, card, h, number, question, reads, stackedTable, when, withUnit } from "./tools.js";
+import {
+  api,
+  card,
+  cell,
+  h,
+  number,
+  question,
+  reads,
+  stackedTable,
+  when,
+  withUnit,
+} from "./tools.js";
 import { inWords } from "./verdict.js";
 
 const FIRST_ROWS = 12;
@@ -78,7 +89,6 @@ function changeOf(name, trial, refresh) {
 }
 
 function trialRow(trial, change, unit) {
-  const cell = (label, ...content) => h("td", { role: "cell", "data-label": label }, ...content);
   const sem = trial.sem === null ? "" : ` ± ${number(trial.sem, 2)}`;
   const count = trial.count > 1 ? ` (mean of ${trial.count})` : "";
   const result =

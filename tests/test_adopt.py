@@ -15,7 +15,7 @@ def test_an_adopted_trial_costs_budget_and_is_waited_for() -> None:
     assert opt.pending == [trial]
     opt.tell(trial, 1.0)
     assert opt.best().params == {"x": 0.25}
-    assert str(trial.decision) == "given: not the policy's choice, 10 evaluations left"
+    assert str(trial.decision) == "given: not chosen by the policy; 10 trials left"
 
 
 def test_adopted_trials_count_towards_the_start() -> None:

@@ -754,7 +754,7 @@ def test_approval(shell: Any) -> None:
     assert "asked 2 of 9 (1 told, 1 rejected, 1 proposed)" in shown
     shell("reconsider", "s", "1")
     log = shell("log", "s").splitlines()
-    assert log[1].endswith("evaluations left")
+    assert log[1].endswith("trials left")
     assert "trial 0 (proposed): " in log[1]
     assert log[3].endswith("approved   trial 0: fine")
     assert log[5].endswith("rejected   trial 1: too slow for our users")
@@ -823,7 +823,7 @@ def test_a_space_is_changed(shell: Any, study: str) -> None:
 
 def test_no_end_date_and_drift_from_a_shell(shell: Any) -> None:
     made = shell("create", "e", "--space", json.dumps(SPACE), "--horizon", 20, "--drift", "auto")
-    assert "20 evaluations ahead, without an end" in made
+    assert "20 trials ahead, without an end" in made
     for number in range(3):
         trial = json.loads(shell("ask", "e", "--json", "--within-budget"))
         shell("tell", "e", number, trial["params"]["x"])
@@ -833,7 +833,7 @@ def test_no_end_date_and_drift_from_a_shell(shell: Any) -> None:
     assert shown["drift"]["jumps"] == []
     shell("extend", "e", 9)
     shell("extend", "e", "--horizon", 30)
-    assert "without an end, 30 evaluations ahead" in shell("log", "e")
+    assert "without an end, 30 trials ahead" in shell("log", "e")
     assert "either a budget, or a horizon" in shell("extend", "e", code=2)
     assert "need auto or a number" in shell(
         "create", "f", "--space", json.dumps(SPACE), "--budget", 9, "--drift", "fast", code=2

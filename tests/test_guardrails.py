@@ -79,7 +79,7 @@ def test_every_decision_has_the_probability_and_says_what_held_it_back() -> None
         holds = trial.decision.holds
         assert holds is not None
         assert holds["p99_ms <= 250"] >= 0.95 or trial.decision.caution
-        assert "p99_ms <= 250 holds with" in str(trial.decision)
+        assert "p99_ms <= 250 holds with a probability of" in str(trial.decision)
     assert any(trial.decision.held_back == "guardrail p99_ms <= 250" for trial in optimizer.trials)
 
 
@@ -369,7 +369,7 @@ def test_the_command_line_takes_failed_trials_and_shows_what_was_broken(
     shell("tell", "s", "1", "--metric", "p99_ms=900,20")
     with pytest.raises(SystemExit):
         shell("tell", "s", "1")
-    assert "1 of 2 results beyond it" in shell("show", "s")
+    assert "1 of 2 results were beyond it" in shell("show", "s")
     assert "p99_ms 900.0 ± 20.0" in shell("log", "s")
     assert json.loads(shell("show", "s", "--json"))["guardrails"][0]["observed"] == 1
 

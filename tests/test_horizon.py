@@ -162,7 +162,7 @@ def test_maximize_ends_by_a_callback(capsys: pytest.CaptureFixture[str]) -> None
         progress=True,
     )
     assert result.optimizer.asked == 15
-    assert "after 15, without an end (20 ahead) evaluations" in str(result)
+    assert "after 15, without an end (20 ahead) trials" in str(result)
     assert "s left" not in capsys.readouterr().err
 
 

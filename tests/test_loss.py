@@ -233,7 +233,7 @@ def test_a_run_within_its_loss_budget(direction: Any, behind: int) -> None:
     assert lost[-1] < -5.0  # and it still finds what is better
     first = optimizer.trials[0]
     assert (first.params, first.decision.reason) == (TODAY, "baseline")
-    assert str(first.decision) == "baseline: the setting that runs today, 30 evaluations left"
+    assert str(first.decision) == "baseline: the setting that runs today; 30 trials left"
     charged = [trial.decision.loss_risk or 0.0 for trial in optimizer.trials]
     assert 0.0 < sum(charged) <= 0.05
     assert any(trial.decision.held_back for trial in optimizer.trials)
@@ -243,7 +243,7 @@ def test_a_run_within_its_loss_budget(direction: Any, behind: int) -> None:
     # The baseline has one result, with noise 0.02, which counts 29 times.
     assert last.total_loss == pytest.approx(lost[-1], abs=2 * 29 * 0.02)
     assert last.total_loss < last.total_loss_high
-    assert "total loss against the baseline expected" in str(last)
+    assert "expected total loss against the baseline" in str(last)
 
 
 def test_a_replay_has_spent_the_same_risk() -> None:
@@ -409,7 +409,7 @@ def test_the_loss_so_far() -> None:
     assert (loss.budget, loss.confidence, loss.is_spent) == (0.5, 0.9, True)
     assert loss.expected < loss.high
     assert loss.exceeded > 0.9
-    assert "it is spent: only the baseline is tried, or what is known to be better" in str(loss)
+    assert "it is spent: only the baseline or a point known to be better is tried" in str(loss)
     assert Ledger.of(tune(None)).loss() is None
 
 

@@ -82,7 +82,7 @@ def test_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_sentence_has_enough_digits_to_tell_two_numbers_apart() -> None:
     why = rl.Decision("exploit", "ids", 9, mean=20.0012, sd=0.00212, incumbent=19.9987)
-    assert "expected 20.0012 ± 0.00212, no worse than the value to beat (19.9987)" in str(why)
+    assert "expected 20.0012 ± 0.00212, at least as good as the value to beat (19.9987)" in str(why)
     rough = rl.Decision("exhausted", "ids", 0, mean=-1234567.0, sd=3e4)
     assert str(rough).endswith("expected -1.235e+06 ± 3e+04")
     flat = rl.Decision("exhausted", "ids", 0, mean=0.0, sd=0.0)

@@ -434,23 +434,27 @@ def test_sentences_say_what_the_numbers_say() -> None:
     told_often = rl.Decision("resample", "eic", 7, mean=1.25, sd=0.125, tried=12)
     assert str(told_often) == (
         "resampled (tried 12 times before, expected 1.25 ± 0.125): "
-        "no new point is worth more than another look at it with 7 left"
+        "no new point is worth more than another result of it; 7 trials left"
     )
     under_way = rl.Decision("resample", "eic", 7, mean=1.25, sd=0.125, merged=True)
-    assert "its first result is under way" in str(under_way)
-    assert "the best new point can't be told from it" in str(under_way)
+    assert "its first result is pending" in str(under_way)
+    assert "the best new point can't be told apart from it" in str(under_way)
     gains = {"expected_improvement": 0.0214, "expected_loss": 0.4}
     explored = rl.Decision("explore", "eic", 140, **gains)
     assert str(explored) == (
-        "explored: expected gain 0.0214 a step over the 140 that remain, "
-        "against an expected loss of 0.4"
+        "explored: expected gain 0.0214 a trial over 140 trials, expected loss 0.4 now;"
+        " 140 trials left"
     )
     soon = rl.Decision("explore", "ids", 140, horizon=42.4, **gains)
-    assert "a step over 42 of the 140 that remain, against" in str(soon)
-    assert "over the 140 that remain" in str(rl.Decision("explore", "ids", 140, horizon=140.0))
+    assert "a trial over 42 trials, expected loss 0.4 now; 140 trials left" in str(soon)
+    assert "over 140 trials" in str(rl.Decision("explore", "ids", 140, horizon=140.0))
+    endless = rl.Decision("explore", "ids", 1, endless=True, **gains)
+    assert str(endless).endswith(
+        "over 1 trial, expected loss 0.4 now; no end, it looks 1 trial ahead"
+    )
     moved = rl.Decision("exploit", "eic", 3, mean=2.0, sd=0.5, incumbent=1.75, **gains)
     assert str(moved).startswith(
-        "exploited: expected 2 ± 0.5, no worse than the value to beat (1.75); "
+        "exploited: expected 2 ± 0.5, at least as good as the value to beat (1.75); "
     )
     spent = rl.Decision("exhausted", "eic", 0, mean=2.0, sd=0.5)
     assert str(spent) == "budget spent: the best point so far, expected 2 ± 0.5"

@@ -113,7 +113,7 @@ def test_posterior_draws_and_changes_nothing(space: rl.Space) -> None:
     first, second = plot_posterior(opt)
     first.figure.canvas.draw()
     assert opt.to_json() == before
-    assert "25 evaluations left" in first.get_title() + second.get_title()
+    assert "25 trials left" in first.get_title() + second.get_title()
 
 
 def test_the_grey_is_where_the_gate_is_shut() -> None:

@@ -120,7 +120,7 @@ class Forecast:
         if pays is not None and pays <= self.told:
             when = "already"
         return (
-            f"gain over the reference in all: {self.expected:.4g} (80 %: {low:.4g} to {high:.4g});"
+            f"expected total gain: {self.expected:.4g} (80 %: {low:.4g} to {high:.4g});"
             f" exploration has paid for itself: {when};"
             f" the best point changes with probability {self.change_prob:.2g}"
             f" ({self.draws} simulations of {self.steps} trials)"
@@ -315,9 +315,9 @@ class Planned:
 
     def __str__(self) -> str:
         return (
-            f"{self.budget} evaluations: each gains {self.gain:.2g} on average over a random point,"
-            f" and loses {self.regret:.2g} against the best one; the point in the end loses"
-            f" {self.final:.2g} (units: the sd of f over the space)"
+            f"{self.budget} trials: a trial gains {self.gain:.2g} on average over a random point,"
+            f" and loses {self.regret:.2g} against the best one; a trial at the final point loses"
+            f" {self.final:.2g} (unit: the sd of f over the space)"
         )
 
 

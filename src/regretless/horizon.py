@@ -61,7 +61,7 @@ class Horizon(NamedTuple):
         """
         if budget is None and horizon is None:
             raise ConfigError(
-                "budget: need a number of evaluations, or a `horizon` for a run without an end"
+                "budget: need a number of trials, or a `horizon` for a run without an end"
             )
         total = None if budget is None else whole("budget", budget, least=1, most=MAX_WHOLE)
         ahead = None if horizon is None else whole("horizon", horizon, least=1, most=MAX_WHOLE)

@@ -265,7 +265,7 @@ class LossSoFar:
     is_spent: bool
 
     def __str__(self) -> str:
-        spent = "; it is spent: only the baseline is tried, or what is known to be better"
+        spent = "; it is spent: only the baseline or a point known to be better is tried"
         if self.expected < 0.0:
             so_far = f"have gained {-self.expected:.4g} over the baseline"
         else:
@@ -273,8 +273,8 @@ class LossSoFar:
         most = f"a loss of at most {self.high:.4g}" if self.high > 0.0 else "no loss in all"
         chance = "below 0.01" if self.exceeded < 1e-4 else f"{100 * self.exceeded:.2g}"
         return (
-            f"loss budget {self.budget:.4g}: the trials {so_far}, {most} with"
-            f" {100 * self.confidence:.4g} %; the chance that it is exceeded is {chance} %"
+            f"loss budget {self.budget:.4g}: the trials {so_far} ({most}, with a probability of"
+            f" {100 * self.confidence:.4g} %); the chance that it is exceeded is {chance} %"
             f"{spent if self.is_spent else ''}"
         )
 

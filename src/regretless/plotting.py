@@ -153,7 +153,7 @@ def plot_regret(
             wide = stdtrit(len(total) - 1, 0.975)  # Student's t: few runs estimate their sd badly
             half = wide * total.std(axis=0, ddof=1) / np.sqrt(len(total))
             ax.fill_between(steps, mean - half, mean + half, color=colour, alpha=0.2, lw=0)
-    ax.set(xlabel="evaluations", ylabel="cumulative regret", xlim=(1, None))
+    ax.set(xlabel="trials", ylabel="cumulative regret", xlim=(1, None))
     ax.legend(loc="upper left", frameon=False)
     return ax
 
@@ -267,7 +267,7 @@ def plot_reward(
         name = _TODAY[found.kind] if found else "the first result"
     unit = "" if optimizer.unit is None else f" ({optimizer.unit})"
     ends = 1, max(2, len(steps))
-    ax.set(xlabel="evaluations", ylabel=f"total gain over {name}{unit}", xlim=ends)
+    ax.set(xlabel="trials", ylabel=f"total gain over {name}{unit}", xlim=ends)
     return ax
 
 
@@ -397,7 +397,7 @@ def plot_posterior(optimizer: Run, axes: Any = None, *, next_point: bool = True)
         >>> result = rl.maximize(lambda params: -((params["x"] - 0.3) ** 2), space, budget=9)
         >>> above, below = plot_posterior(result)  # then above.figure.savefig("posterior.png")
         >>> above.get_title()
-        'trial 6, 3 evaluations left; grey: not worth its cost'
+        'trial 6, 3 trials left; grey: not worth its cost'
     """
     optimizer = _optimizer(optimizer, "plot_posterior")
     floats = [n for n, p in optimizer.space.parameters.items() if isinstance(p, Float)]
@@ -415,7 +415,7 @@ def plot_posterior(optimizer: Run, axes: Any = None, *, next_point: bool = True)
         choice = optimizer.propose().params if next_point else None
     left = optimizer.remaining
     left_or_ahead = "ahead" if optimizer.budget is None else "left"
-    title = f"{when}{left} evaluation{'' if left == 1 else 's'} {left_or_ahead}"
+    title = f"{when}{left} trial{'' if left == 1 else 's'} {left_or_ahead}"
     title += "; grey: not worth its cost"
     return (_posterior_1d if len(floats) == 1 else _posterior_2d)(optimizer, axes, choice, title)
 
@@ -469,9 +469,9 @@ def _posterior_1d(
         for left, right in _runs(xs, ~land.feasible):
             ax.axvspan(left, right, color="#dddddd", lw=0, zorder=0)
         if choice is not None:
-            ax.axvline(choice[name], color=_CYCLE[3], lw=1.5, label="next evaluation")
+            ax.axvline(choice[name], color=_CYCLE[3], lw=1.5, label="next trial")
     above.set(ylabel=_label(optimizer, "value"))
-    below.set(xlabel=name, ylabel="gain or cost a step", yscale="log")
+    below.set(xlabel=name, ylabel="gain or cost a trial", yscale="log")
     top = max(land.expected_improvement.max(), land.evaluation_cost.max())
     below.set_ylim(top * 1e-5, top * 3)
     if isinstance(optimizer.space.parameters[name], Float) and getattr(

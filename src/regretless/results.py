@@ -90,7 +90,7 @@ class Decision:
         >>> decision.reason
         'design'
         >>> print(decision)
-        started: a point of the initial design, 20 evaluations left
+        start: one of the first points; 20 trials left
     """
 
     reason: str
@@ -191,20 +191,24 @@ def _is_plain(value: object) -> bool:
 
 
 def _left(d: Decision) -> str:
-    return f"{d.remaining} evaluations " + ("ahead, without an end" if d.endless else "left")
+    if d.endless:
+        return f"no end, it looks {_trials(d.remaining)} ahead"
+    return f"{_trials(d.remaining)} left"
+
+
+def _trials(count: float) -> str:
+    return "1 trial" if round(count) == 1 else f"{count:.0f} trials"
 
 
 def _design(d: Decision) -> str:
-    return f"started: a point of the initial design, {_left(d)}"
+    return f"start: one of the first points; {_left(d)}"
 
 
 def _gain_and_loss(d: Decision) -> str:
-    steps = f"the next {d.remaining}" if d.endless else f"the {d.remaining} that remain"
-    if d.horizon is not None and d.horizon < d.remaining:
-        steps = f"{d.horizon:.0f} of {steps}"
+    counted = d.remaining if d.horizon is None else min(d.horizon, d.remaining)
     return (
-        f"expected gain {_short(d.expected_improvement)} a step over {steps},"
-        f" against an expected loss of {_short(d.expected_loss)}"
+        f"expected gain {_short(d.expected_improvement)} a trial over {_trials(counted)},"
+        f" expected loss {_short(d.expected_loss)} now; {_left(d)}"
     )
 
 
@@ -214,40 +218,39 @@ def _explore(d: Decision) -> str:
 
 def _exploit(d: Decision) -> str:
     return (
-        f"exploited: expected {_fine(d.mean, d.sd)} ± {_short(d.sd)}, no worse than the value to"
-        f" beat ({_fine(d.incumbent, d.sd)}); {_gain_and_loss(d)}"
+        f"exploited: expected {_fine(d.mean, d.sd)} ± {_short(d.sd)}, at least as good as the value"
+        f" to beat ({_fine(d.incumbent, d.sd)}); {_gain_and_loss(d)}"
     )
 
 
 def _resample(d: Decision) -> str:
-    tried = {0: "its first result is under way", 1: "tried once before"}
+    tried = {0: "its first result is pending", 1: "tried once before"}
     times = tried.get(d.tried, f"tried {d.tried} times before")
     why = (
-        "the best new point can't be told from it"
+        "the best new point can't be told apart from it"
         if d.merged
-        else "no new point is worth more than another look at it"
+        else "no new point is worth more than another result of it"
     )
     return (
-        f"resampled ({times}, expected {_fine(d.mean, d.sd)} ± {_short(d.sd)}): {why}"
-        f" with {d.remaining} {'ahead' if d.endless else 'left'}"
+        f"resampled ({times}, expected {_fine(d.mean, d.sd)} ± {_short(d.sd)}): {why}; {_left(d)}"
     )
 
 
 def _exhausted(d: Decision) -> str:
     if d.mean is None:
-        return "budget spent, and nothing told yet: a point at random"
+        return "budget spent, and no result yet: a random point"
     mean = _fine(d.mean, d.sd)
     return f"budget spent: the best point so far, expected {mean} ± {_short(d.sd)}"
 
 
 def _given(d: Decision) -> str:
-    return f"given: not the policy's choice, {_left(d)}"
+    return f"given: not chosen by the policy; {_left(d)}"
 
 
 def _baseline(d: Decision) -> str:
     if d.held_back is None:
-        return f"baseline: the setting that runs today, {_left(d)}"
-    return f"baseline: nothing else is allowed, {_left(d)}"
+        return f"baseline: the setting that runs today; {_left(d)}"
+    return f"baseline: no other point is allowed; {_left(d)}"
 
 
 def _limits(d: Decision) -> str:
@@ -259,11 +262,11 @@ def _limits(d: Decision) -> str:
         said += f"; held back by the {d.held_back}"
     if d.total_loss is not None:
         said += (
-            f"; total loss against the baseline expected {_short(d.total_loss)}, at most"
+            f"; expected total loss against the baseline {_short(d.total_loss)}, at most"
             f" {_short(d.total_loss_high)}"
         )
     for guardrail, probability in (d.holds or {}).items():
-        said += f"; {guardrail} holds with {_percent(probability)}"
+        said += f"; {guardrail} holds with a probability of {_percent(probability)}"
     return said
 
 
@@ -543,7 +546,7 @@ class NoiseRange:
             return f"at {point} (sd {noise.sd:.3g})"
 
         times = self.most.sd / self.least.sd
-        why = "; mostly, they scatter more at one level than at another" if self.by_level else ""
+        why = "; the scatter mostly depends on how large the results are" if self.by_level else ""
         return f"results scatter {times:.2g} times as much {at(self.most)} as {at(self.least)}{why}"
 
 
@@ -569,8 +572,8 @@ class PeriodEffect:
 
     def __str__(self) -> str:
         return (
-            f"periods differ by {_short(self.effect_sd)} (sd); one result with its control tells"
-            f" as much as {_short(self.saved)} without"
+            f"periods differ by {_short(self.effect_sd)} (sd); a result with a control is worth"
+            f" {_short(self.saved)} results without one"
         )
 
 

@@ -86,7 +86,7 @@ class Result:
     def __str__(self) -> str:
         how = "interrupted after" if self.interrupted else "after"
         best = self.best if self.optimizer.observations else "no result yet"
-        return f"best {best}, {how} {self.optimizer._records.horizon} evaluations"
+        return f"best {best}, {how} {self.optimizer._records.horizon} trials"
 
     __repr__ = __str__
 

@@ -370,7 +370,7 @@ def test_known_points() -> None:
     assert search._endings.optimizer.remaining == 20
     assert search.suggest("t0") == {"x": 0.9, "deep": {"k": 3}}
     assert search.suggest("t1") != {"x": 0.9, "deep": {"k": 3}}
-    assert "evaluations left" in search.explain("t1")
+    assert "trials left" in search.explain("t1")
 
 
 def test_known_points_with_choices_that_are_dicts() -> None:

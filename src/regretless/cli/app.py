@@ -34,7 +34,7 @@ except ImportError as missing:  # the console script must say what to install
 
 app = typer.Typer(
     name="regretless",
-    help="Tune a noisy system while it is live; every evaluation counts.",
+    help="Tune a noisy system while it is live; every trial counts.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -54,7 +54,7 @@ Value = Annotated[
     typer.Argument(help="The measured value; left out if only metrics are known."),
 ]
 Sem = Annotated[float | None, typer.Option(help="Standard error of the value.")]
-Count = Annotated[float, typer.Option(help="The value is a mean of so many evaluations.")]
+Count = Annotated[float, typer.Option(help="The value is the mean of so many single results.")]
 Time = Annotated[str | None, typer.Option(help="When it was measured: ISO 8601 with a time zone.")]
 Metric = Annotated[
     list[str] | None,
@@ -250,7 +250,7 @@ def create(
     GivenHorizon.checked(budget, horizon)
     with Study.open(storage, study, budget=budget, horizon=horizon, **options) as made:
         of = "ahead, without an end" if made.budget is None else f"of {made.budget} left"
-        out.print(f"{study}: {made.remaining} evaluations {of}", markup=False)
+        out.print(f"{study}: {made.remaining} trials {of}", markup=False)
 
 
 def _context(given: str | None) -> Any:
@@ -643,7 +643,7 @@ def forecast(
 @app.command()
 def plan(
     space: Annotated[str, typer.Option(help="The space as JSON, or @FILE (JSON, TOML or YAML).")],
-    budget: Annotated[str, typer.Option(help="One number of evaluations, or several.")] = "50,100",
+    budget: Annotated[str, typer.Option(help="One number of trials, or several.")] = "50,100",
     noise: Annotated[
         float, typer.Option(help="Sd of the noise, in units of the sd of f over the space.")
     ] = 0.3,

@@ -129,8 +129,8 @@ def guardrails(violations: Sequence[Violations]) -> list[str]:
             lines.append(line + "its metric was never told")
             continue
         lines.append(
-            line + f"{each.observed} of {each.told} results beyond it,"
-            f" {each.expected:.2g} of {each.trials} trials expected to break it"
+            line + f"{each.observed} of {each.told} results were beyond it,"
+            f" {each.expected:.2g} of {each.trials} trials were expected to break it"
         )
     return lines
 
@@ -141,7 +141,7 @@ def _over_baseline(best: Best) -> list[str]:
     if best.prob_better == 0.0 and best.gain == 0.0:
         return ["  it is the baseline"]
     return [
-        f"  over the baseline: {best.gain:+.4g} an evaluation, 95 % interval {best.gain_low:.4g} to"
+        f"  over the baseline: {best.gain:+.4g} a trial, 95 % interval {best.gain_low:.4g} to"
         f" {best.gain_high:.4g}; better with a probability of {100 * best.prob_better:.4g} %"
     ]
 
@@ -227,9 +227,9 @@ def _sentence(event: Event) -> str | None:
         case Jumped(number, noticed):
             return f"something changed at trial {number} (noticed at trial {noticed})"
         case Extended(None, horizon):
-            return f"without an end, {horizon} evaluations ahead"
+            return f"without an end, {horizon} trials ahead"
         case Extended(budget):
-            return f"to {budget} evaluations"
+            return f"to {budget} trials"
         case Approved(number, why) | Rejected(number, why) | Reconsidered(number, why):
             return f"trial {number}{_because(why)}"
         case Retracted(number, why):

@@ -1960,7 +1960,7 @@ def html_of(optimizer: Optimizer, name: str = "Optimizer") -> str:
         "policy": optimizer.policy.name,
         "direction": optimizer.direction,
         "results are": axis_label(optimizer.metric, optimizer.unit),
-        "evaluations": f"{optimizer._records.horizon} asked for",
+        "trials": f"{optimizer._records.horizon} asked for",
         "results": optimizer.observations,
         "pending": len(optimizer.pending),
     }

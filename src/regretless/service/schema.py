@@ -79,7 +79,7 @@ Label = Annotated[StrictStr, Field(min_length=1, max_length=MAX_NAME)]
 NewName = Annotated[
     StrictStr, Field(min_length=1, max_length=MAX_NAME), AfterValidator(_fits_a_path)
 ]
-Budget = Annotated[StrictInt, Field(ge=1, le=MAX_BUDGET, description="evaluations in all")]
+Budget = Annotated[StrictInt, Field(ge=1, le=MAX_BUDGET, description="trials in all")]
 
 Name = Annotated[str, Path(min_length=1, max_length=MAX_NAME, description="of the study")]
 Number = Annotated[int, Path(ge=0, le=MAX_INT32, description="of the trial")]
@@ -245,7 +245,7 @@ class NewStudy(_Request):
     space: SpaceIn
     budget: Annotated[Budget | None, Field(description="null if the run has no end")] = None
     horizon: Annotated[
-        StrictInt | None, Field(ge=1, le=MAX_SAFE, description="evaluations to look ahead")
+        StrictInt | None, Field(ge=1, le=MAX_SAFE, description="trials to look ahead")
     ] = None
     drift: Annotated[
         Literal["auto"] | DriftIn | None, Field(description="if the system may change")
@@ -534,7 +534,7 @@ class BestOut(BaseModel):
     allowed: Annotated[
         bool, Field(description="false if no visited point is known to keep to all guardrails")
     ] = True
-    gain: Annotated[float | None, Field(description="over the baseline, an evaluation")] = None
+    gain: Annotated[float | None, Field(description="over the baseline, in each trial")] = None
     gain_low: Annotated[float | None, Field(description="95 % interval of the gain")] = None
     gain_high: float | None = None
     prob_better: Annotated[float | None, Field(description="than the baseline")] = None
@@ -560,7 +560,7 @@ class Summary(BaseModel):
     direction: str | None = None
     policy: str | None = None
     budget: Annotated[int | None, Field(description="null if there is no end")] = None
-    horizon: Annotated[int | None, Field(description="evaluations to look ahead")] = None
+    horizon: Annotated[int | None, Field(description="trials to look ahead")] = None
     asked: int | None = None
     remaining: Annotated[int | None, Field(description="the horizon if there is no end")] = None
     told: int | None = None

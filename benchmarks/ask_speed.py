@@ -198,9 +198,10 @@ def main() -> None:
     lines = [
         "# Time of a suggestion",
         "",
-        "Written by `benchmarks/ask_speed.py`: CPU milliseconds of an ask and a tell, averaged",
-        f"over evaluations {FIRST} to {LAST} on Hartmann-6, one thread, all in one run, seed 0.",
-        "The bar is a tenth of Optuna's GPSampler.",
+        "Written by `benchmarks/ask_speed.py`. The table shows the CPU milliseconds of an ask",
+        f"and a tell, averaged over the trials {FIRST} to {LAST} on Hartmann-6. All figures are",
+        "from one run on one thread, with the seed 0. The bar is a tenth of the time of",
+        "Optuna's GPSampler.",
         "",
         "| | ms | against GPSampler |",
         "|---|---|---|",

@@ -2,18 +2,20 @@
 
     nice python benchmarks/batches.py --output docs/results/batches.md
 
-Two comparisons, with the same instances and the same noise:
+There are two comparisons. In each, the *searched* and the *quick* runs have the same instances
+and the same noise.
 
 - **Rounds.** All workers tell their results, and then all of them get their next trials.
-  *Searched*: `Optimizer.ask(n)`, a search for each trial, in which those before it are pending.
-  *Quick*: `Optimizer.propose_batch(n)`, one search and its followers.
+  *Searched*: `Optimizer.ask(n)` makes a search for each trial, with the trials before it
+  pending. *Quick*: `Optimizer.propose_batch(n)` makes one search for all trials.
 - **A stream.** Whenever a worker tells its result, it gets the next trial, while all others are
-  pending. *Searched*: `Optimizer.ask`. *Quick*: `Optimizer.propose_more`, as the service does when
-  asks come faster than they can be worked out: candidates are searched for after half as many
-  results as there are workers, and a fit that is due is half as many results late.
+  pending. *Searched*: `Optimizer.ask`. *Quick*: `Optimizer.propose_more`, which the service
+  uses when asks come faster than searches can answer them. It searches for candidates again
+  when half as many results have come in as there are workers. A fit that is due comes as many
+  results later.
 
-The instances are drawn by benchmarks/families. Their seeds have also served to choose between this
-way and a stock of proposals that lacked results.
+The instances are drawn by benchmarks/families. Their seeds were also used to choose this way of
+working.
 """
 
 from __future__ import annotations
@@ -152,9 +154,10 @@ def page(records: list[dict[str, Any]]) -> str:
         "",
         intro.strip(),
         "",
-        "The regret of a run is the sum over its trials, in units of the spread of f. The ratio is",
-        "that of the quick way to that of the searched one: the geometric mean over the instances,",
-        "and the range of one standard error.",
+        "The regret of a run is the sum over its trials, in units of the spread of f. The",
+        "ratio is the regret of the quick runs divided by the regret of the searched runs. The",
+        "table shows its geometric mean over the instances, and the range of one standard",
+        "error.",
         "",
         "| | workers | trials | instances | ratio of regrets | one standard error |",
         "|---|---|---|---|---|---|",

@@ -239,8 +239,9 @@ def report(lines: list[Line]) -> str:
         [
             "# Speed of the numeric core",
             "",
-            "Written by `make bench` (`benchmarks/core_speed.py`), which fails if a bar is missed.",
-            "Each ratio is of two CPU times of one run, in turns, the best of some rounds each.",
+            "Written by `make bench` (`benchmarks/core_speed.py`), which fails if a bar is",
+            "missed. Each ratio compares two CPU times. Both are measured in turns in one run,",
+            "and the best of several rounds counts.",
             "",
             *(f"- {fact}" for fact in facts),
             "",

@@ -262,15 +262,17 @@ def report() -> None:
     lines = [
         "# A system that changes: results",
         "",
-        "`python -m benchmarks.drift` makes the records (`drift.jsonl`), and with `--report` this"
-        " page. What it measures: [a system that changes, and no end date](../drift.md).",
+        "`python -m benchmarks.drift` makes the records (`drift.jsonl`), and with `--report`"
+        " this page. It measures `drift=`, see [a system that changes, and no end"
+        " date](../drift.md).",
         "",
-        f"Random smooth functions of two parameters, {TRIALS} trials, noise of {NOISE} of the"
-        " spread of f. Every seed has functions of its own. Families: nothing changes (`none`);"
-        " one function turns into another one (`slow`); f is replaced by another function at a"
-        " random trial (`jumps`); all settings shift by 2 spreads of f (`level`)."
-        f" `tv-gp-ucb` has a half-life of 100 results. `window` is the default on the last {WINDOW}"
-        " results. `restarts` is told when the jump is.",
+        f"The problems are random smooth functions of two parameters, with {TRIALS} trials and"
+        f" noise of {NOISE} of the spread of f. Every seed has its own functions. There are four"
+        " families. `none`: nothing changes. `slow`: one function slowly turns into another."
+        " `jumps`: at a random trial, f is replaced by another function. `level`: all settings"
+        " shift by 2 spreads of f. The tools: `tv-gp-ucb` has a half-life of 100 results."
+        f" `window` is the default on the last {WINDOW} results. `restarts` knows when the jump"
+        " happens, and starts again.",
         "",
         "## Total regret",
         "",

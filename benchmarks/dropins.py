@@ -145,13 +145,13 @@ def report(runs: list[Run]) -> str:
     lines = [
         "# One line changed in an Optuna script",
         "",
-        "`optuna.create_study(sampler=GPSampler())` against"
-        " `sampler=RegretlessSampler(budget=n_trials)`,",
-        "the rest of the script unchanged; TPE, Optuna's default, beside them. Observations have",
-        "noise of sd 0.1 on functions of sd 1. Mean ± standard error over the seeds; regret is",
-        "noise-free and counts every trial, the first ones included. CPU seconds are those of a",
-        "whole study on one thread. The recommendation is `recommend(study)` for ours, and for the",
-        "others `study.best_params`, the luckiest draw.",
+        "`optuna.create_study(sampler=GPSampler())` is compared with",
+        "`sampler=RegretlessSampler(budget=n_trials)`. The rest of the script is the same. TPE is",
+        "Optuna's default. The functions have an sd of 1, and the noise has an sd of 0.1. The",
+        "table shows the mean ± standard error over the seeds. The regret is measured without",
+        "noise, and counts every trial. CPU seconds are those of a whole study on one thread. The",
+        "recommendation of our sampler is `recommend(study)`. For the others it is",
+        "`study.best_params`, the luckiest result.",
         "",
         "| problem | trials | sampler | seeds | cumulative regret | in the last 50 trials"
         " | regret of the recommendation | CPU s |",

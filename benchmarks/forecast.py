@@ -81,10 +81,10 @@ def write_page() -> None:
     lines = [
         "# Does the forecast hold?",
         "",
-        f"How often the 80 % band of `forecast` ({DRAWS} simulations) has the total gain over the"
-        f" first point that a run of {BUDGET} trials then makes, in per cent."
-        " The last row is of an earlier version, which drew the hyper-parameters by shorter chains;"
-        " it is why the chains are longer now."
+        f"A `forecast` with {DRAWS} simulations gives an 80 % band for the total gain over the"
+        f" first point. The table shows in how many per cent of the runs of {BUDGET} trials the"
+        " gain was inside the band. The last row is an earlier version, which drew the"
+        " hyper-parameters with shorter chains. Because of this row, the chains are longer now."
         f" {len(records)} runs of the default, on instances of benchmarks/families;"
         f" commits {', '.join(sorted({record['commit'] for record in records}))}.",
         "",

@@ -147,14 +147,15 @@ def _forked(problem: Instance, seed: int, rules: list[str]) -> Iterator[tuple[st
 HEAD = """# What a step of a long run costs
 
 Written by `python -m benchmarks.resampling` from [resampling.jsonl](resampling.jsonl). Version 2
-searches for every step. *Revisit* is version 2 with `RevisitRules` of `defaults.py`: from 300
-visited points on, a new point must be better by a margin, and after three repeats most trials are
-chosen among the visited points without a search. [The reasons](default-appendix.md#long-runs).
+makes a search for every trial. *Revisit* is version 2 with `RevisitRules` of `defaults.py`. After
+300 different points, a new point must be better by a margin, and after three repeats most trials
+are chosen among the tried points without a search. [The reasons](default-appendix.md#long-runs).
 
-Problems are those of [families](families.md) with three or more parameters, 1,000 to 2,000 steps,
-and seeds that nothing was chosen by. Both runs share all steps up to 300 points, and the noise of
-each later step. Runs that never visit 300 points are the same, and do not count. *Late* is a repeat
-in the last sixth of a run, in ms of processor time; regret is in spreads.
+The problems are those of [families](families.md) with three or more parameters, 1,000 to 2,000
+trials, and seeds that were not used for any choice. Up to 300 points, both runs are the same.
+Later they have the same noise. Runs that never try 300 points are the same to the end, and do
+not count. *Late* is the CPU time of a repeat in the last sixth of a run, in ms. The regret is
+in spreads of f.
 
 ## The rule, written before the runs
 

@@ -533,9 +533,9 @@ def page(found: Measured, before: str | None) -> str:
     lines = [
         "# The service under load",
         "",
-        "Written by `benchmarks/service_load.py`. Times are in ms, as the clients see them. *Lost",
-        "or doubled* compares what the clients were told with the journal. *Cores used* is the",
-        "time of the processors that the service got, for each second.",
+        "Written by `benchmarks/service_load.py`. Times are in ms, as the clients measure",
+        "them. *Lost or doubled* counts differences between the answers that the clients got",
+        "and the journal. *Cores used* is the CPU time of the service in each second.",
         "",
         *_asks_lines(found.asks, before),
         *_reports_lines(found.reports),

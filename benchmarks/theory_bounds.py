@@ -434,10 +434,10 @@ f* are exact. `Optimizer.theorem1` with δ = {DELTA:g} and c = {SCALE:.3f}, the 
 
 ## Does regret stay below the bound?
 
-**R_N exceeded the bound in {exceeded} of {runs} runs, but at these budgets any algorithm would have
-kept it:** it is above √2 B N, which nobody can exceed (Lemma 6). It is a worst case over all
-functions of that norm, and pays for it with constants (C′ ≤ {C:.1f} here, from Lemma 3). The
-largest ratio of R_N to the bound of its own run was {worst:.4f}.
+**R_N exceeded the bound in {exceeded} of {runs} runs. But at these budgets no algorithm could
+exceed it:** the bound is above √2 B N, which is the largest possible regret (Lemma 6). The
+bound holds for all functions of this norm, so its constants are large (C′ ≤ {C:.1f} here, from
+Lemma 3). The largest ratio of R_N to the bound of its own run was {worst:.4f}.
 
 {bounds}
 

@@ -38,22 +38,23 @@ def _head() -> str:
     shares = ", ".join(f"`{family}`: {share:g}" for family, share in SHARES.items())
     return f"""# Contexts
 
-`python -m benchmarks.contexts` and `--report` make this page. A problem has two settings and two
-contexts: one of four segments, with frequencies that are drawn, and the hour of the day.
-f(x, c) = g(c) + √(1 − w) a(x) + √w i(x, c), with functions that are drawn from Gaussian processes;
-the share w of the interaction is {shares}. The sd of the noise is
-{NOISE:g}, that of the common effect about {LEVEL:g}, and settings differ by 1. Every seed is a new
-instance, and every tool meets the same contexts and the same noise. The budget is {BUDGET}.
-The numbers are the total regret against the best setting of each context: the mean over instances,
-± its standard error.
+`python -m benchmarks.contexts` and `--report` make this page. A problem has two parameters and
+two contexts: one of four segments, whose frequencies are random, and the hour of the day. The
+mean result is f(x, c) = g(c) + √(1 − w) a(x) + √w i(x, c). The functions g, a and i are drawn
+from Gaussian processes. The share w of the interaction is {shares}. The sd of the noise is
+{NOISE:g}, the sd of the common effect g is about {LEVEL:g}, and the sd over the settings is 1.
+Every seed is a new instance, and every tool gets the same contexts and the same noise. The
+budget is {BUDGET}. The table shows the total regret against the best setting of each context:
+the mean over the instances, ± its standard error.
 
 - `contexts`: the default with contexts. `ignored`: the default without them.
 - `one each`: one optimiser per segment; each knows how often its segment will come.
 - `contextual GP-UCB`: Krause and Ong (2011) on the same model as `contexts`, β = 0.2 d log 2n; and
   with β = 1, a width that suits these problems.
 
-The setting of `contexts` (a tenth of the horizon) was chosen on other seeds. The row `instances`
-says how many have been run so far; ratios from fewer than 20 are no result."""
+The setting of `contexts` (a tenth of the horizon) was chosen on other seeds. The row
+`instances` says how many instances were run so far. Fewer than 20 are not enough for a
+conclusion."""
 
 
 def _table(found: Any) -> str:

@@ -24,17 +24,17 @@ _HEAD = """# Families of problems
 
 Written by `python -m benchmarks.families --report` from the records beside it. A *family* is a
 distribution over problems that look like live systems. Every seed draws a new instance: its shape,
-its dimension, its noise (0.05 to 1 of the spread of f) and its budget N (30 to 200). The rules were
-written before any run: `benchmarks/families/__init__.py` has them.
+its dimension, its noise (0.05 to 1 of the spread of f) and its budget N (30 to 200). The rules
+were written before any run. They are in `benchmarks/families/__init__.py`.
 
-`regretless@K` is our tool with version K of its defaults. A version that is only a candidate is
-named in [how the default was chosen](default.md).
+`regretless@K` is regretless with version K of its defaults. [How the default was
+chosen](default.md) says which versions are only candidates.
 
-All tools meet the same instances with the same noise. What counts is the regret of all N
-evaluations, the start included. The tables show **regret of a tool / regret of ours**: above 1,
-ours lost less. It is the geometric mean over the instances that both have, ± its standard error.
-**Bold**: two standard errors from 1. A regret below {smallest} spreads counts as that. *All* is the
-geometric mean of the rows."""
+All tools get the same instances with the same noise. The regret counts all N trials, with the
+start. The tables show the **regret of a tool divided by the regret of regretless**. Above 1,
+regretless lost less. A number is the geometric mean over the instances that both have run, ±
+its standard error. It is **bold** if it differs from 1 by two standard errors. A regret below
+{smallest} spreads counts as {smallest}. *All* is the geometric mean of the rows."""
 
 
 def write(root: Path, page: Path) -> None:

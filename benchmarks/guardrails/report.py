@@ -24,19 +24,19 @@ Record = dict[str, Any]
 _INTRODUCTION = f"""\
 # Guardrails: how often they were broken, and what they cost
 
-`python -m benchmarks.guardrails run` and `report`. {BUDGET} trials each, 2 to 4 parameters,
-noise in the objective and in the metrics. Objective and metrics are random functions of several
-shapes, none of them a draw from the library's model. Each seed is a new instance."""
+Written by `python -m benchmarks.guardrails run` and `report`. Each run has {BUDGET} trials and
+2 to 4 parameters. The objective and the metrics are noisy random functions of several shapes.
+None of them is a draw from the library's model. Each seed is a new instance."""
 _TERMS = f"""\
-All tools begin with the baseline. The peers then have a start of their own, ten trials with the
-baseline. With `free_start=True` regretless has one, too: d + 2 points, or a grid of 9 points with
-two parameters. *Broken* is the share of trials after the first {START} at which the true metric
-is beyond a limit; where the baseline breaks it, they count from the first trial that holds, if
-that is later. *Regret* is the sum of f* − f(x), in sds of f over the space, where f* is the best
-value at which all guardrails hold. A trial that breaks a guardrail cannot gain by that: it counts
-at least 0. In *regret, broken trials as random ones*, it counts at least what a random allowed
-point loses: a setting that breaks a guardrail has to be rolled back. Tools are compared on the
-same seeds."""
+All tools begin with the baseline. The other tools then have their own start, which ends after
+ten trials. With `free_start=True` regretless has a start, too: d + 2 points, or a grid of 9
+points with two parameters. *Broken* is the share of trials after the first {START} at which the
+true metric is beyond a limit. If the baseline breaks the guardrail, trials count only after the
+first one that keeps it. *Regret* is the sum of f* − f(x), in sds of f over the space, where f*
+is the best value at which all guardrails hold. A trial that breaks a guardrail may have f(x) >
+f*; it then counts as 0. In *regret, broken trials as random ones*, it counts at least as much
+as a random allowed point loses, because somebody has to undo such a setting. Tools are compared
+on the same seeds."""
 _READING = """\
 The other tools spend many trials beyond the limits, where f may be better than at any allowed
 point. If a broken trial costs nothing (*regret*), that pays. If it costs what a random setting

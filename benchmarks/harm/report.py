@@ -137,14 +137,14 @@ def write() -> None:
             [
                 "# The loss budget: how often it was exceeded, and what it costs",
                 "",
-                "`python -m benchmarks.harm --part right` (and `wrong`), then `--report`. L and"
-                " regret are in units of the sd of f over the space, and `confidence` is 0.95."
-                " Records: docs/results/harm.",
+                "Written by `python -m benchmarks.harm --part right` (and `wrong`), then"
+                " `--report`. L and the regret are in units of the sd of f over the space."
+                " `confidence` is 0.95. The records are in docs/results/harm.",
                 "",
                 "## The model is right",
                 "",
-                "Functions are draws from the prior of a model that is fixed, with 30 trials each."
-                " *Ever* means after any trial, by the true function.",
+                "Each function is drawn from the prior of the model that tunes it. A run has 30"
+                " trials. *Ever* means that the true total loss exceeded L after some trial.",
                 "",
                 *right(),
                 "",

@@ -14,15 +14,16 @@ CHOSEN = range(20)
 
 HEAD = """# Noise that differs from place to place
 
-Written by `python -m benchmarks.noise --report` from the records beside it. `noise="auto"` finds
-out where results scatter more; the default takes the noise to be the same everywhere. The families,
-and the rules by which instances are drawn, are in `benchmarks/noise/__init__.py`. In the first
-three, the sd of the noise varies tenfold over the space.
+Written by `python -m benchmarks.noise --report` from the records beside it. `noise="auto"`
+estimates where results scatter more. The default assumes that the noise is the same everywhere.
+The families, and the rules by which instances are drawn, are in `benchmarks/noise/__init__.py`.
+In the first three families, the sd of the noise varies tenfold over the space.
 
-The table shows the regret of all evaluations with `noise="auto"`, divided by that of the default:
-the geometric mean over the instances, and its standard error as a share. Below 1, "auto" lost less.
-The settings were fixed before the seeds 20 to 39 were run. The last column is the default if it is
-told the true sd of the noise with each result, as `sem=`: what knowing the noise is worth to it.
+The table shows the regret with `noise="auto"`, divided by the regret of the default: the
+geometric mean over the instances, and its standard error as a share. Below 1, "auto" lost less.
+The settings were fixed before the seeds 20 to 39 were run. In the last column, the default is
+told the true sd of the noise with each result (`sem=`). This shows how much it helps to know
+the noise.
 """
 
 

@@ -93,19 +93,21 @@ def head(runs: Sequence[Run], results: Results) -> str:
     return f"""# regretless against its peers
 {warning}
 Written by `python -m benchmarks.peers --report` from the records beside it. Every tool tunes the
-same problems with the same budget N and meets the same noise (evaluation k of seed s has the same
-draw for all); what counts is the regret of all N evaluations, the start included, measured without
-noise and in standard deviations of the function. On `mlp`, `svm-digits` and `boosting` nobody knows
-the true function: there it is 1 minus the score observed. Each tool starts in its own way.
+same problems with the same budget N and the same noise: evaluation k of seed s has the same draw
+for all tools. The regret is the sum over all N evaluations, with the start. It is measured
+without noise, in standard deviations of the function. On `mlp`, `svm-digits` and `boosting` the
+true function is not known, so the regret is 1 minus the observed score. Each tool starts in its
+own way.
 
-**What to make of it.** regretless's default was found by trials on most of these problems, with
-seeds from 0 on ([how](default.md)); the others run as they are. Some cells have more seeds than
-others, because they were open with fewer. So the tables up to "The bars" describe the problems that
-the default was chosen by, and [the confirmation](#the-confirmation) is what to believe: seeds and
-problems that nothing was chosen by. `name@N` is the same function with the same noise and another
-budget: a tool that does not know the budget makes the same run as on `name`, up to there. On
-`ackley-2@616` the grid that the default starts with has the centre of the box among its 25 points,
-which is the optimum there; on `camel-2` it is close to it.
+**How to read it.** The default of regretless was developed on most of these problems, with
+seeds from 0 on ([how](default.md)). The other tools have their own defaults. So the tables up
+to "The bars" show problems on which the default was chosen. Rely on [the
+confirmation](#the-confirmation) instead: its seeds and problems were not used for any choice.
+Some cells have more seeds than others, because their result was not clear with fewer. `name@N`
+is the same function with the same noise and another budget. A tool that does not know the
+budget makes the same run as on `name`, up to that budget. The grid with which the default
+starts may contain a lucky point: on `ackley-2@616` one of its 25 points is the centre of the
+box, which is the optimum; on `camel-2` one is close to the optimum.
 
 {about}
 

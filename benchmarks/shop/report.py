@@ -23,30 +23,31 @@ REPORTED = (OURS, PLAIN, *RIVALS)
 
 HEAD = """# A simulated shop
 
-Written by `python -m benchmarks.shop --report` from the records beside it. Each shop is drawn at
-random: 3 to 5 settings (a price, and others out of a threshold for free shipping, a layout,
-results on a page, a discount, a reminder, a weight of the ranking), and what they do to
-conversion and basket. 20,000 customers come in each of 50 periods. A customer buys with a
+Written by `python -m benchmarks.shop --report` from the records beside it. Each shop is random.
+It has 3 to 5 parameters: a price, and some of these: a threshold for free shipping, a layout,
+results on a page, a discount, a reminder, a weight of the ranking. Their effect on conversion and
+basket is random, too. 20,000 customers come in each of 50 periods. A customer buys with a
 probability of a few percent, and spends a lognormal amount. The day of the week changes the
 conversion of all settings by the same factor. 3 % of the results are 1 to 5 periods late. Today's
 setting is better than a half to four fifths of all settings. The rules are in
 `benchmarks/shop/shops.py`.
 
-The loss is what the best setting would have earned in expectation, minus what the settings that
-the customers saw earned in expectation, as a share of the former. Nothing is known at the start,
-to nobody.
+The loss compares two expected earnings: those of the best setting, and those of the settings
+that the customers saw. It is the difference, divided by the former. No tool knows anything at
+the start.
 
 - **ours**: `allocate(arms=8)` with a new table each period, and `report` ten times a period. Rows
   that are clearly worse end within the period.
-- **one trial**: all customers of a period see one setting of the same default; the mean and its
-  standard error are told at the end of the period. With a control, a tenth of the customers see
-  today's setting.
-- **A/B/n test**: today's setting and 7 others of a Sobol sequence, in equal parts; then everybody
-  sees the one with the best mean. Its length was chosen on the shops 1000 to 1019 (below).
-- **Thompson sampling**: today's setting and 15 others of the same sequence. The share of an arm
-  is its chance to be the best one, worked out each period from a normal model with an effect of
-  each period that all arms share, so that the day of the week does no harm. Its prior was chosen
-  on the shops 1000 to 1019.
+- **one trial**: the default of regretless chooses one setting for all customers of a period. It
+  is told the mean and its standard error at the end of the period. With a control, a tenth of
+  the customers see today's setting.
+- **A/B/n test**: at first, equal parts of the customers see today's setting and 7 others of a
+  Sobol sequence. Then everybody sees the one with the best mean. The length of the test was
+  chosen on the shops 1000 to 1019 (below).
+- **Thompson sampling**: the arms are today's setting and 15 others of the same sequence. The
+  share of an arm is the probability that it is the best one. In each period it is computed from
+  a normal model. The model has an effect of each period that all arms share, so the day of the
+  week does no harm. Its prior was chosen on the shops 1000 to 1019.
 """
 
 

@@ -104,13 +104,14 @@ the records.
   is the true one (3.0310, not 2.769). On the MLP the zero mean is replaced by a fitted constant,
   since an accuracy can't be standardised beforehand, and the regret of an evaluation is 1 minus the
   accuracy observed.
-- **Not the paper's:** EIC takes a sampled point again where the posterior can't tell the new one
-  from it. `eic-unmerged` is Algorithm 1 to the letter; the claims are judged for it, too.
-- **Pairing:** evaluation k of seed s meets the same noise whatever the policy.
+- **Different from the paper:** If the posterior can't tell a new point from a tried one, EIC
+  takes the tried one. `eic-unmerged` is exactly Algorithm 1. The claims are checked for it,
+  too.
+- **Pairing:** Evaluation k of seed s has the same noise for all policies.
 
-Where the paper is silent (EI's incumbent, GP-UCB's β, GP-TS's draws) the figures use the settings
-below. The ablations try the alternatives, and show which of them agree best with what the paper
-reports.
+The paper does not say everything: EI's incumbent, GP-UCB's β and GP-TS's draws are open. The
+figures use the settings below for them. The ablations try the alternatives, and show which of
+them agree best with the figures of the paper.
 
 {_settings(MAIN)}"""
 

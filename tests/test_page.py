@@ -208,9 +208,9 @@ def test_what_the_rest_is_expected_to_bring(page: Page, service: Service) -> Non
     page.open("ahead", "#best-mean")
     page.details()
     card = page.card("What the rest is expected to bring")
-    assert "16 simulations" in page.text("#forecast")
+    assert "16 times" in page.text("#forecast")
     page.button("Simulate the rest", card).click()
-    page.wait(lambda: "Gain of the whole run" in page.text("#forecast"))
+    page.wait(lambda: "Expected gain of the whole run" in page.text("#forecast"))
     with Study.open(service.storage, "ahead") as study:
         wanted = study.forecast(draws=16)
         assert_shows(page.text("#forecast"), wanted.expected, 80, *wanted.band())

@@ -55,7 +55,7 @@ export function ahead(name) {
     if (state === "failed") problem.textContent = detail;
     start.textContent = forecast ? "Simulate again" : "Simulate the rest";
     if (state === "none") {
-      words.textContent = `${DRAWS} simulations of the rest of the run, on functions that may be the true one. They take a while.`;
+      words.textContent = `This simulates the rest of the run ${DRAWS} times. It takes a while.`;
     }
     if (state === "waiting") words.textContent = "Another forecast is under way; this one is next.";
     if (state === "running") words.textContent = `${done} of ${draws} simulations are done.`;
@@ -77,7 +77,7 @@ export function ahead(name) {
       { label: "Total gain", x: TRIALS, y: {}, layers, probe: { x: numbers, text } },
       `The total gain is expected to go from ${number(mean[0])} to ${number(mean[steps])} in ${plural(steps, "trial")}.`,
     );
-    words.textContent = `${sentence(found)}${isCurrent ? "" : " New events came since: simulate again."}`;
+    words.textContent = `${sentence(found)}${isCurrent ? "" : " The study has changed since then: simulate again."}`;
   }
 
   const update = (data) => {
@@ -103,7 +103,7 @@ function sentence({ expected, low, high, steps, draws, told, pays_after, change_
         ? "Exploration has paid for itself already."
         : `Exploration will have paid for itself after ${plural(pays_after, "trial")}.`;
   return (
-    `Gain of the whole run: ${rounded(expected, (to - from) / 4)} (80 %: ${interval(from, to)}). ${paid} ` +
-    `The best point changes with ${percent(change_prob)}. ${plural(draws, "simulation")} of ${plural(steps, "trial")}.`
+    `Expected gain of the whole run: ${rounded(expected, (to - from) / 4)} (80 %: ${interval(from, to)}). ${paid} ` +
+    `The best point changes with a probability of ${percent(change_prob)}. From ${plural(draws, "simulation")} of ${plural(steps, "trial")}.`
   );
 }

@@ -110,7 +110,7 @@ const ROWS = [
   ["State", (d) => d.verdict.title],
   ["Gain", (d) => d.verdict.sentence.replace(/^[^:]*: /, "").split(/, (?=\d+ trial|no end)/)[0]],
   [
-    "Best setting brings",
+    "Mean of the best setting",
     (d) =>
       d.best
         ? `${withUnit(mean(d.best), d.unit)} (95 %: ${interval(d.best.low, d.best.high)})`

@@ -15,12 +15,12 @@ import {
 import { inWords } from "./verdict.js";
 
 const REASONS = {
-  design: "the start: spread over the space",
-  explore: "a new point, expected to be worse, that may be better",
-  exploit: "a new point, expected to be at least as good",
+  design: "the start: points that are spread over the space",
+  explore: "a new point that is expected to be worse, but may be better",
+  exploit: "a new point that is expected to be at least as good",
   resample: "a point that was tried before",
-  exhausted: "past the budget: the best point",
-  given: "somebody else’s choice",
+  exhausted: "the best point, after the budget was spent",
+  given: "a point that was not chosen by the policy",
   baseline: "the setting that runs today",
 };
 const MOST_CELLS = 2000;
@@ -44,7 +44,7 @@ export function guardrails() {
       ),
     );
     warning.textContent =
-      data.best && !data.best.allowed ? "No visited point is known to keep to all of them." : "";
+      data.best && !data.best.allowed ? "No tried point is known to keep to all of them." : "";
   };
   return { element, update };
 }
@@ -52,7 +52,7 @@ export function guardrails() {
 const broken = ({ told, observed, trials, expected }) =>
   told === 0
     ? "its metric was never told"
-    : `${observed} of ${plural(told, "result")} beyond it, ${number(expected, 2)} of ${plural(trials, "trial")} expected to break it`;
+    : `${observed} of ${plural(told, "result")} were beyond it, ${number(expected, 2)} of ${plural(trials, "trial")} were expected to break it`;
 
 // -- contexts --------------------------------------------------------------------------------------
 
@@ -61,7 +61,7 @@ export function contexts() {
   const note = h("p", { class: "note" });
   const heads = ["Context", "Best setting", "Mean", "95 %"];
   const body = h("tbody", { role: "rowgroup" });
-  const rule = "Each row changes one context; the others are as they were last.";
+  const rule = "Each row changes one context. The others have their last values.";
   const table = stackedTable(heads, h("caption", {}, rule), body, { id: "contexts" });
   const element = card("Best setting by context", "wide", note, table);
   const row = (each) =>
@@ -103,8 +103,8 @@ export function ribbon() {
     };
     const hidden = decisions.number.length - MOST_CELLS;
     note.textContent =
-      "One cell a trial, in the order in which they were asked for" +
-      (hidden > 0 ? `; the first ${hidden.toLocaleString("en")} are left out.` : ".");
+      "Each cell is a trial, in the order of their numbers" +
+      (hidden > 0 ? `. The first ${hidden.toLocaleString("en")} are left out.` : ".");
     cells.classList.toggle("fine", decisions.number.length > 400);
     cells.replaceChildren(...decisions.number.map(cell).slice(-MOST_CELLS));
     const counts = Object.keys(REASONS).map((reason) => [
@@ -162,12 +162,12 @@ export function model() {
         : []),
       ["Policy", data.policy],
       ["Noise sd of a result", withUnit(number(noise_sd, 3), noise_sd === null ? null : unit)],
-      ["Of the space still worth exploring", percent(worth_exploring)],
-      ["Results inside their 95 % prediction", percent(data.calibration.inside)],
+      ["Share of the space that is worth a trial", percent(worth_exploring)],
+      ["Results inside their 95 % interval", percent(data.calibration.inside)],
     ];
     if (noise_differs)
       rows.push(
-        ["Least noise sd over the space", number(noise_differs.least.sd, 3)],
+        ["Smallest noise sd over the space", number(noise_differs.least.sd, 3)],
         ["Largest noise sd over the space", number(noise_differs.most.sd, 3)],
       );
     for (const jump of drift?.jumps ?? [])
@@ -176,7 +176,7 @@ export function model() {
     if (periods)
       rows.push(
         ["Sd of the effect of a period", number(periods.effect_sd, 3)],
-        ["A result with its control counts as", `${number(periods.saved, 3)} without`],
+        ["A result with a control is worth", `${number(periods.saved, 3)} without one`],
       );
     scatter.textContent = noise_differs?.sentence ?? "";
     facts.replaceChildren(

@@ -70,7 +70,7 @@ export function manage(name, refresh) {
 // Why nobody can ask here; empty if one can.
 function whyNot({ counts, has_contexts, archived }) {
   if (archived) return "The study is archived, so there are no new trials.";
-  if (has_contexts) return "A trial needs its context, so only programs can ask.";
+  if (has_contexts) return "A trial needs a context, so only programs can ask.";
   if (counts.budget !== null && counts.remaining === 0)
     return `All ${plural(counts.budget, "trial")} were asked for. Extend the total to go on.`;
   return "";
@@ -101,7 +101,7 @@ function askBaseline(name, { baseline, verdict, best }, refresh) {
 function askName(name) {
   question({
     title: "Rename the study?",
-    text: "Programs that use the old name get an error with the new one. All events stay.",
+    text: "Programs that use the old name get an error that says the new name. All events stay.",
     field: "New name",
     needed: true,
     value: name,
@@ -115,10 +115,10 @@ function askName(name) {
 
 function askArchive(name, archived, refresh) {
   question({
-    title: archived ? "Go on with the study?" : "Archive the study?",
+    title: archived ? "Unarchive the study?" : "Archive the study?",
     text: archived
-      ? "It is in the list again, and there may be new trials."
-      : "The list leaves it out, and there are no new trials. Results of trials under way may still be told. Nothing is erased.",
+      ? "The study appears in the list again, and programs can ask for new trials."
+      : "The list leaves the study out, and nobody can ask for new trials. You can still tell the results of pending trials. Nothing is erased.",
     yes: archived ? "Unarchive" : "Archive",
     run: async () => (await (archived ? api.unarchive(name) : api.archive(name)), refresh()),
   });
@@ -127,8 +127,8 @@ function askArchive(name, archived, refresh) {
 // A link by which others can look and change nothing.
 function shareLink(name) {
   question({
-    title: "Share a link to read?",
-    text: `Whoever has the link can look at this study for ${DAYS} days, and can change nothing. If the service has no tokens, it is the address of this page.`,
+    title: "Share a read-only link?",
+    text: `Everybody who has the link can look at this study for ${DAYS} days, but change nothing. If the service has no tokens, the link is just the address of this page.`,
     yes: "Make the link",
     run: async () => {
       const { data } = await api.share(name, DAYS);
@@ -137,8 +137,8 @@ function shareLink(name) {
       question({
         title: "The link",
         text: data.token
-          ? `It ends ${new Date(data.until).toLocaleDateString("en-GB")}.`
-          : "This service has no tokens: whoever reaches it can do everything.",
+          ? `The link is valid until ${new Date(data.until).toLocaleDateString("en-GB")}.`
+          : "This service has no tokens: everybody who can reach it can do everything.",
         content: h(
           "p",
           {},

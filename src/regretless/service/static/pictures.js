@@ -149,7 +149,7 @@ export function reward() {
     const text = (i) => `, results told ${number(observed[i])}`;
     chart.draw(
       sumChart(label, data, running.gain, "gain", [dashed], text),
-      `${label}: ${within(running.gain)} in ${plural(running.number.length, "trial")}; by the results themselves ${number(total)}. ${paid(running.number, running.gain.mean)}`,
+      `${label}: ${within(running.gain)} in ${plural(running.number.length, "trial")} by the model, ${number(total)} by the results alone. ${paid(running.number, running.gain.mean)}`,
     );
   };
   return { element, update };
@@ -161,7 +161,7 @@ function paid(numbers, gained) {
     .reduce((a, b) => Math.max(a, b), -1);
   if (behind === gained.length - 1) return "Exploration has not paid for itself yet.";
   return behind < 0
-    ? "It was never behind."
+    ? "The run was never behind."
     : `Exploration has paid for itself since trial ${numbers[behind + 1]}.`;
 }
 
@@ -184,7 +184,7 @@ export function regret(name) {
     const each = `${number(last(sum.mean) / trials, 3)} a trial`;
     const caption =
       given === null
-        ? `Estimated regret: ${within(sum)}, ${each}, against the best point so far. What no trial has reached yet is not counted: if you know the optimum, type it in.`
+        ? `Estimated regret: ${within(sum)}, ${each}, against the best point so far. If there is a better point that was never tried, the true regret is larger. If you know the optimum, type it in.`
         : `Regret against the optimum ${number(given)}: ${within(sum)}, ${each}.`;
     chart.draw(sumChart("Cumulative regret", data, sum, "loss", []), caption);
   };
@@ -207,11 +207,11 @@ export function worth() {
     const drawn = (values) =>
       values.map((value) => (value === null ? null : Math.max(value, FLOOR * top)));
     const layers = [
-      ...both(x, drawn(gains), { class: "gain", name: "expected improvement a step" }),
+      ...both(x, drawn(gains), { class: "gain", name: "expected improvement a trial" }),
       ...both(x, drawn(costs), {
         class: "loss dashed",
         square: true,
-        name: "evaluation cost a step",
+        name: "evaluation cost a trial",
       }),
     ];
     const probe = {
@@ -220,7 +220,7 @@ export function worth() {
         `Trial ${x[i]} (${decisions.reason[i]}): expected improvement ${number(gains[i], 3)}, cost ${number(costs[i], 3)}`,
     };
     const caption =
-      "Of the point chosen for each trial, by what was known then: a new point is worth a try while its expected improvement exceeds its cost.";
+      "Both numbers of each trial are those at the time of its decision. A new point is worth a trial if its expected improvement is at least its cost.";
     chart.draw(
       {
         label: "Expected improvement and evaluation cost by trial",
@@ -256,7 +256,7 @@ export function gate() {
         x,
         y: gates,
         class: "loss dashed",
-        name: open ? null : "gate: no new point below",
+        name: open ? null : "the gate: no new point is tried below it",
       },
       { kind: "dots", x, y: z, class: "gain", name: "z of the point chosen" },
     ];
@@ -266,10 +266,10 @@ export function gate() {
         `Trial ${x[i]} (${decisions.reason[i]}): z ${rounded(z[i], 0.1)}, gate ${rounded(gates[i], 0.1)}`,
     };
     const meaning =
-      "z is how many sd a point is expected to be better than the best so far (negative: worse).";
+      "z says by how many sds a point is expected to be better than the best one so far. If it is negative, the point is expected to be worse.";
     const now = open
       ? "This policy has no gate."
-      : "The gate rises as the budget shrinks: what is much worse on average is tried while there is time to profit from it.";
+      : "A new point is tried only if its z is at least the gate. The gate rises while fewer and fewer trials are left, because there is less time to use a better point.";
     chart.draw(
       {
         label: "z of the point chosen, and the gate, by trial",
@@ -293,7 +293,7 @@ const NEAR = 0.95; // and above which it is as good as on the slice
 export function slices() {
   const holder = h("div", { class: "slices" });
   const note =
-    "The posterior along one parameter, the others as in the best point. A dot is the mean of the results at a point: larger if tried more often, fainter if its other parameters are far from the best point’s.";
+    "What the model expects along one parameter, if the others are as in the best point. A dot is the mean of the results at a point. It is larger if the point was tried more often, and fainter if its other parameters are far from the best point.";
   const element = card("What each parameter does", "wide", h("p", { class: "note" }, note), holder);
   const charts = new Map();
   const update = (data) => {
@@ -411,10 +411,10 @@ export function calibration() {
       { kind: "dots", x, y: z, class: "told", name: "result, in sds from its prediction" },
     ];
     const probe = { x, text: (i) => `Trial ${x[i]}: ${rounded(z[i], 0.1)} sd from its prediction` };
-    const caption = `${plural(x.length, "result")} against the prediction made when they were asked for: mean ${rounded(mean, 0.1)} (0 is right), sd ${rounded(sd, 0.1)} (1 is right), ${percent(inside)} inside the 95 % interval.`;
+    const caption = `Each dot compares a result with the prediction at the time of its decision (${plural(x.length, "result")}). The dots have the mean ${rounded(mean, 0.1)} (0 is right) and the sd ${rounded(sd, 0.1)} (1 is right). ${percent(inside)} are inside the 95 % interval.`;
     chart.draw(
       {
-        label: "Standardised residuals by trial",
+        label: "Results in sds from their predictions, by trial",
         x: TRIALS,
         y: { include: [-2.5, 2.5] },
         layers,

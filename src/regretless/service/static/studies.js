@@ -228,7 +228,7 @@ function createForm() {
       h(
         "p",
         { id: "settings-help", class: "note" },
-        "What must not be harmed and what else is known: baseline, loss_budget, guardrails, max_step and the other settings of the ",
+        "For example baseline, loss_budget, guardrails and max_step. All settings are described in the ",
         h("a", { href: "/docs" }, "HTTP interface"),
         ".",
       ),

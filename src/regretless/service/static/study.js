@@ -92,13 +92,13 @@ const gridOf = (sections) =>
 function notFound(message, status) {
   const unknown = status === 404;
   return [
-    h("h2", {}, unknown ? "404: there is no such study" : "This study is not for you to see"),
+    h("h2", {}, unknown ? "404: there is no such study" : "You may not see this study"),
     h("p", {}, message),
     unknown
       ? h(
           "p",
           {},
-          "It may have another name, or nobody has created it yet. If somebody does, it appears here. ",
+          "Perhaps it has another name, or nobody has created it yet. As soon as it exists, it appears here. ",
           h("a", { href: "#/" }, "See all studies, or create one"),
           ".",
         )

@@ -56,7 +56,7 @@ function changeOf(name, trial, refresh) {
         type: "button",
         class: "quiet small",
         "aria-label": `${text.replace("…", "")} ${which}`,
-        onclick: () => question({ field: "Reason (if you like)", ...options }),
+        onclick: () => question({ field: "Reason (optional)", ...options }),
       },
       text,
     );
@@ -80,7 +80,7 @@ function changeOf(name, trial, refresh) {
   if (trial.status === "rejected") {
     return button("Reconsider…", {
       title: `Reconsider ${which}?`,
-      text: `Its reason no longer stands: “${trial.note}”. Its point and those near it may be proposed again.`,
+      text: `Reconsider it if the reason no longer holds: “${trial.note}”. Its point and points near it may then be proposed again.`,
       yes: "Reconsider",
       run: done((why) => api.reconsider(name, trial.number, why)),
     });

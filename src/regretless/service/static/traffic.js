@@ -37,7 +37,7 @@ export function traffic() {
     element.hidden = !allocation;
     if (!allocation) return;
     const { version, made_at, ttl, rows } = allocation;
-    note.textContent = `Table ${version}, made ${when(made_at)}, renewed after about ${number(ttl / 2, 2)} s if results have come in.`;
+    note.textContent = `Table ${version}, made ${when(made_at)}. A new one is made after about ${number(ttl / 2, 2)} s, if results have come in.`;
     const largest = [...rows].sort((a, b) => b.share - a.share);
     body.replaceChildren(...largest.map(row(unit)));
     fold();

@@ -19,11 +19,11 @@ import {
 
 const MEANING = {
   waiting: "No result was told yet.",
-  exploring: "It still looks for something better.",
-  settling: "It seldom looks elsewhere, and improves the best setting by small steps.",
-  settled: "It repeats what is best: to look elsewhere no longer pays.",
+  exploring: "The study still tries new settings that may be better.",
+  settling: "The study seldom tries new settings, and improves the best one in small steps.",
+  settled: "The study repeats the best settings, because new ones are no longer worth a trial.",
   spent: "All trials of the budget were asked for.",
-  changed: "Results differ from what they were before, so older ones count less.",
+  changed: "The same settings now give other results, so older results count less.",
 };
 const THAN = {
   baseline: "today",
@@ -149,7 +149,7 @@ function changes({ drift, verdict: v, running }) {
   const jump = drift.jumps[drift.jumps.length - 1];
   const time = running?.time[running.number.indexOf(jump.number)];
   const date = time ? `, ${when(time)}` : "";
-  return `Something changed at trial ${jump.number}${date}. Results differ from what they were before, so older ones count less.`;
+  return `Something changed at trial ${jump.number}${date}. The same settings now give other results, so older results count less.`;
 }
 
 // What happens next, and who has to do it.
@@ -210,7 +210,7 @@ export function bestSetting() {
 function overBaseline({ gain, gain_low, gain_high, prob_better }, unit) {
   if (gain === 0 && prob_better === 0) return "It is the baseline.";
   const step = (gain_high - gain_low) / 4;
-  return `Over the baseline ${withUnit(rounded(gain, step), unit)} a trial (95 %: ${interval(gain_low, gain_high)}), better with ${percent(prob_better)}.`;
+  return `Gain over the baseline: ${withUnit(rounded(gain, step), unit)} a trial (95 %: ${interval(gain_low, gain_high)}). It is better with a probability of ${percent(prob_better)}.`;
 }
 
 // What is left to gain, if the optimum or a bound was given.
@@ -274,7 +274,7 @@ export function begin(name) {
     ),
   );
   const note =
-    "Nothing was asked for yet. Ask for a trial, try it, and tell its result; again and again. With a token, send it as well.";
+    "There is no trial yet. Ask for a trial, run it, tell its result, and repeat. If the service has tokens, send yours with each request.";
   const element = card(
     "How to begin",
     "wide",

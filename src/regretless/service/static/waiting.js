@@ -105,7 +105,7 @@ function proposal(name, trial, doing, refresh) {
   const reject = () =>
     question({
       title: `Reject trial ${trial.number}?`,
-      text: "Neither this point nor one near it is proposed while the reason stands. It uses no budget.",
+      text: "This point and points near it are not proposed again, until you reconsider. A rejected trial uses no budget.",
       field: "Reason",
       needed: true,
       yes: "Reject",
@@ -169,7 +169,7 @@ function waiting(name, trial, { metrics, metric, unit }, doing, refresh) {
   const abandon = () =>
     question({
       title: `Abandon trial ${trial.number}?`,
-      text: "Nobody waits for its result any longer, and its place in the budget stays used. If the result arrives after all, it may still be told.",
+      text: "The study no longer waits for its result. The trial still counts in the budget. If the result comes after all, you can still tell it.",
       yes: "Abandon",
       run: async () => (await api.abandon(name, trial.number), refresh()),
     });

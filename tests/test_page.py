@@ -361,7 +361,7 @@ def test_what_is_to_be_tried_is_shown_in_full(page: Page, service: Service) -> N
     assert shown["id"] == str(best.params["id"])
     page.details()
     along_x = page.card("What each parameter does").get_property("textContent")
-    assert f"the best point has {best.params['x']:.2e}".replace("e+09", "") in along_x
+    assert f"The best point has {best.params['x']:.2e}".replace("e+09", "") in along_x
 
 
 def test_a_picture_that_fails_is_said_and_tried_again(page: Page) -> None:

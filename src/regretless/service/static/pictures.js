@@ -142,11 +142,11 @@ export function reward() {
       x: running.number,
       y: observed,
       class: "told",
-      name: "by the results told",
+      name: "by the results",
     };
     const names = { baseline: "the baseline", "observed setting": "the setting observed before" };
     const label = `Total gain over ${names[running.over] ?? "keeping the first point"}`;
-    const text = (i) => `, results told ${number(observed[i])}`;
+    const text = (i) => `, by the results ${number(observed[i])}`;
     chart.draw(
       sumChart(label, data, running.gain, "gain", [dashed], text),
       `${label}: ${within(running.gain)} in ${plural(running.number.length, "trial")} by the model, ${number(total)} by the results alone. ${paid(running.number, running.gain.mean)}`,
@@ -387,7 +387,7 @@ function sliceWords(slice) {
   const step = largest(high.map((value, i) => value - low[i])) / 4;
   const at = along(slice);
   const where = (value) => at(values[mean.indexOf(value)]);
-  return `Expected ${rounded(least, step)} at ${where(least)} to ${rounded(most, step)} at ${where(most)}; the best point has ${at(incumbent)}.`;
+  return `The model expects from ${rounded(least, step)} (at ${where(least)}) to ${rounded(most, step)} (at ${where(most)}). The best point has ${at(incumbent)}.`;
 }
 
 // -- calibration ----------------------------------------------------------------------------------

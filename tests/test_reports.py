@@ -121,6 +121,16 @@ def test_a_tell_and_a_report_of_the_same_trial_exclude_each_other(tmp_path: Path
             study.tell(second, 1.0)
 
 
+def test_a_sum_without_units_says_what_to_report_next(tmp_path: Path) -> None:
+    with opened(tmp_path) as study:
+        trial = study.ask()
+        study.report(trial, count=0, sum=3.0)
+        with pytest.raises(rl.TrialError, match="`count` is 0 so far; report how many there are"):
+            study.tell(trial, 1.0)
+        study.report(trial, count=2, sum=1.0)
+        assert study.best().mean == pytest.approx(2.0)
+
+
 def test_a_report_while_the_trial_is_abandoned_leaves_the_study_readable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,8 +127,8 @@ def test_after_a_change_every_trial_is_searched_for(
 
 
 def test_small_runs_and_older_versions_are_as_before(searches: list[bool]) -> None:
-    assert NEWEST.revisit is None
-    assert defaults_of(1).revisit is None
+    assert NEWEST.revisit == RevisitRules()
+    assert all(defaults_of(version).revisit is None for version in (1, 2))
     for run in (long_run(points=200), long_run(defaults=2)):
         searches.clear()
         for _ in range(3):
@@ -147,5 +147,5 @@ def test_version_4_is_version_2_up_to_300_points() -> None:
     assert len(runs[1]._belief.data) < RevisitRules().points
 
 
-def test_both_candidates_have_the_rule() -> None:
+def test_the_candidate_has_the_rule_too() -> None:
     assert defaults_of(3).revisit == defaults_of(4).revisit == RevisitRules()

@@ -117,7 +117,7 @@ def _chosen(twin: Optimizer, arms: int) -> list[tuple[Asked, str]]:
 
     known = twin.observations > 0
     if twin.baseline is not None and (arms > 1 or not known):
-        why = Decision("baseline", twin.policy.name, twin.remaining, len(twin.pending))
+        why = replace(twin._plain_decision(), reason="baseline")
         take(twin._records.asking(twin.space.validate(twin.baseline), why), BASELINE)
     if known:
         take(twin._asking_best(), MAIN)

@@ -1014,10 +1014,8 @@ class Optimizer(WithLock):
         """The event of a trial of the best visited setting, with the fit if the model is fitted."""
         fresh = self._belief.refit_if_due()
         refitted = fresh.source is not self._belief.source
-        under_way, endless = len(self._records.waiting), self._records.horizon.is_endless or None
-        plain = Decision("resample", self.policy.name, self.remaining, under_way, endless=endless)
-        caution, plain = self.defaults.traffic.caution, replace(plain, refitted=refitted)
-        x, why = self._situation(fresh).best_visited(plain, caution)
+        plain = replace(self._plain_decision(), reason="resample", refitted=refitted)
+        x, why = self._situation(fresh).best_visited(plain, self.defaults.traffic.caution)
         fit = fresh.source if refitted else None
         return self._records.asking(self._records.params_at(x), why, fit)
 

@@ -221,11 +221,11 @@ class Records:
         before = {each.told_key: each.outcomes for each in record.corrections}
         if key is not None and before.get(key) == told:
             return None  # a repeated call, whose result was retracted since
-        if record.trial.number in self.totals:
-            raise TrialError(
-                f"trial {record.trial.number} has reported results: report more of them, or retract"
-                " them first"
-            )
+        if (totals := self.totals.get(record.trial.number)) is not None:
+            next_step = "report more of them, or retract them first"
+            if not totals.count:  # there is nothing to retract
+                next_step = "their `count` is 0 so far; report how many there are"
+            raise TrialError(f"trial {record.trial.number} has reported results: {next_step}")
         if not record.outcomes:
             return Told(record.trial.number, told, moment, key, turned_out)
         same = context is None or (turned_out or record.asked_in) == record.context

@@ -562,7 +562,7 @@ class PeriodEffect:
 
     Example:
         >>> print(PeriodEffect(effect_sd=3.0, noise_sd=1.0, controls=12, saved=9.5))
-        periods differ by 3 (sd); one result with its control tells as much as 9.5 without
+        periods differ by 3 (sd); a result with a control is worth 9.5 results without one
     """
 
     effect_sd: float

@@ -292,7 +292,7 @@ def test_the_report(shell: Any, study: str) -> None:
     assert "trial 0: {" in lines[2]
     assert "expected gain" in lines[2]
     assert lines[5].endswith("trial 0: 2.0, mean of 4.0")
-    assert lines[7].endswith("to 8 evaluations")
+    assert lines[7].endswith("to 8 trials")
 
 
 def test_ages_in_the_report_are_counted_from_the_events() -> None:

@@ -67,7 +67,7 @@ def test_no_end() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "budget: need a number of evaluations, or a `horizon`"),
+        ({}, "budget: need a number of trials, or a `horizon`"),
         ({"horizon": 0}, "horizon: need at least 1, got 0"),
         ({"budget": 10, "horizon": 1.5}, "horizon: need a whole number, got 1.5"),
     ],

@@ -52,7 +52,7 @@ def test_a_result_prints_its_answer() -> None:
     step = (best.high - best.low) / 40  # as many digits as tell such a difference
     assert [mean, low, high] == pytest.approx([best.mean, best.low, best.high], abs=step)
     assert "x = " in str(result)
-    assert str(result).endswith("after 8 of 8 evaluations")
+    assert str(result).endswith("after 8 of 8 trials")
     assert "no result yet, interrupted after 0 of 3" in str(
         rl.Result(rl.Optimizer(SPACE, 3), interrupted=True)
     )

@@ -97,7 +97,7 @@ def test_a_loop_from_a_shell(shell: Any, study: str) -> None:
     report = shell("show", study)
     assert "asked 7 of 9" in report
     assert "pending: 6" in report
-    assert "started" in report
+    assert "start: one of the first points" in report
     assert json.loads(shell("show", study, "--json"))["remaining"] == 2
 
 

@@ -204,7 +204,7 @@ def test_a_finished_run_shows_its_last_move() -> None:
         t.number for t in result.optimizer.trials if t.decision.reason in ("explore", "exploit")
     )
     above, _ = plot_posterior(result)
-    assert above.get_title().startswith(f"trial {last}, {20 - last} evaluation")
+    assert above.get_title().startswith(f"trial {last}, {20 - last} trial")
     before = result.optimizer.as_of(last)
     assert before.asked == last
     assert before.ask().params == result.optimizer.trials[last].params

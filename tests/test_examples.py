@@ -61,6 +61,16 @@ def test_postgresql_under_pgbench(postgres: PostgresServer, tmp_path: Path) -> N
     assert found == []
 
 
+def test_a_recommender(tmp_path: Path) -> None:
+    script, study = EXAMPLES / "live_demo.py", ["--study", "recommender", "--storage", "s.db"]
+    run("regretless", "tune", script, "--budget", "10", *study, folder=tmp_path)
+    options = ["--storage", "s.db", "--runs", "1", "--picture", "p.png"]
+    said = run(sys.executable, script, *options, folder=tmp_path)
+    assert "Clicks lost in 10 days" in said
+    assert "keep today's setting" in said
+    assert is_picture(tmp_path / "p.png")
+
+
 def test_prices_by_the_hour(tmp_path: Path) -> None:
     script = EXAMPLES / "prices.py"
     said = run(sys.executable, script, "--trials", "25", "--picture", "p.png", folder=tmp_path)

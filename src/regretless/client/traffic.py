@@ -73,6 +73,9 @@ def slot_of(unit: str | int, salt: str, slots: int = 10_000) -> int:
         salt: the `salt` of the table.
         slots: the number of slots of the table.
 
+    Raises:
+        DataError: the unit or the salt is no text and no whole number.
+
     Example:
         >>> slot_of("customer-17", salt="shop")
         2865
@@ -281,6 +284,7 @@ class Traffic:
         Raises:
             DataError: the value is not a finite number, or is so large that sums would not be.
             ConfigError: this object was closed.
+            UnknownTrialError: `seen` is no assignment, no trial and no number of one.
         """
         trial = seen.trial if isinstance(seen, Assignment) else seen
         if not is_number(value) or abs(value) > LARGEST:
@@ -307,7 +311,11 @@ class Traffic:
         return True
 
     def close(self, patience: float = 10.0) -> None:
-        """Send the outcomes, for up to `patience` seconds, and end the background thread."""
+        """Send the outcomes, for up to `patience` seconds, and end the background thread.
+
+        Raises:
+            ConfigError: `patience` is no number of seconds.
+        """
         deadline = monotonic() + checked_seconds("patience", patience, least=0.0)
         with self._lock:
             self._closed = True

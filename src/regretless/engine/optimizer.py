@@ -859,8 +859,15 @@ class Optimizer(WithLock):
     ) -> Landscape:
         """The numbers that the policy would compare at these points now, with the last fit.
 
-        If the run has contexts, they are those of a context; None for the one that was seen last.
-        It raises the errors of `predict`.
+        Args:
+            points: the points, in your units.
+            context: a value for each context, if the run has contexts; None for the context that
+                was seen last.
+
+        Raises:
+            ConfigError: `points` is not a list of points, or the run has no contexts.
+            SpaceError: a point is not in the space, or the context is not valid.
+            NoResultsError: no result was told yet.
         """
         at = self._last_place()
         if context is not None or self._contexts is None:
@@ -906,6 +913,9 @@ class Optimizer(WithLock):
         """The optimiser as it was when it chose a trial, with the fit that the choice is based on.
 
         Its `landscape` has the numbers that the policy compared then.
+
+        Args:
+            trial: the trial, or its number.
 
         Raises:
             UnknownTrialError: there is no such trial.
@@ -1191,6 +1201,9 @@ class Optimizer(WithLock):
         """Search for candidates, for `propose_more`; None if there is nothing to search.
 
         Call it on a copy, which need not be up to date when the search is over.
+
+        Args:
+            fit: what `fit_if_due` returned; None for the last fit.
         """
         if not (self._belief.told and self.has_followers):
             return None

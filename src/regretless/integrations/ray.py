@@ -123,7 +123,19 @@ class RegretlessSearch(Searcher):
     def set_search_properties(
         self, metric: str | None, mode: str | None, config: Config, **spec: Any
     ) -> bool:
-        """What the Tuner knows, where it was not given; False if a space was."""
+        """Take from the Tuner what was not given.  Ray Tune calls it once.
+
+        It returns False if a space was given, so that the Tuner needs none.
+
+        Args:
+            metric: the metric of the Tuner.
+            mode: `min` or `max`.
+            config: the space of the Tuner.
+            **spec: further settings; `num_samples` is the budget if none was given.
+
+        Raises:
+            ConfigError: the space, the metric or the mode is missing or not valid.
+        """
         samples = spec.get("num_samples", -1)
         if self._endings is not None:  # it goes on, in another experiment
             optimizer = self._endings.optimizer
@@ -173,7 +185,19 @@ class RegretlessSearch(Searcher):
         pruned: bool = False,
         intermediate_values: list[float] | None = None,
     ) -> None:
-        """A result that was known before; it costs no budget."""
+        """Take a result that was known before.  It uses no budget.
+
+        Args:
+            parameters: the point.
+            value: the result.
+            error: whether the trial failed.
+            pruned: whether the trial was stopped early.
+            intermediate_values: they are ignored.
+
+        Raises:
+            ConfigError: the space, the metric or the mode is not known yet.
+            DataError: the value is not a number.
+        """
         endings, space = self._ready()
         endings.add(
             space.point(parameters), self._number(None if error else value, "a known point")

@@ -94,6 +94,7 @@ class Serving(Reading):
             ArchivedError: the study is archived.
             ConfigError: a setting is out of range, or the study has settings that do not go with
                 it: contexts, drift, a loss budget, guardrails, limited steps, approval.
+            DataError: `time` is not a time.
 
         Example:
             table = study.allocate(arms=8, ttl=600)
@@ -166,6 +167,9 @@ class Serving(Reading):
 
     def report_all(self, reports: Sequence[Report]) -> list[RegretlessError | None]:
         """Store several reports at once, for front ends: the disk is waited for once.
+
+        Args:
+            reports: the reports, each with its trial and its key.
 
         Returns:
             For each report, what is wrong with it; None if it is on disk.

@@ -96,6 +96,8 @@ def methods_of(name: str) -> dict[str, griffe.Object]:
 CALLED = {name: source_of(name) for name in NAMES} | {
     name: method for each in NAMES for name, method in methods_of(each).items()
 }
+# The sampler gives the optimiser a space of its own, which is valid.
+UNREACHABLE = {"regretless.integrations.optuna.RegretlessSampler": {"SpaceError"}}
 FOR_FRONT_ENDS = ("users do not need it", "Make one with", "Use `Study.open`")
 
 
@@ -132,7 +134,7 @@ def test_every_error_is_described(name: str) -> None:
     general = {"RegretlessError", "Exception", "object"}
     missing = [
         error
-        for error in raised(thing)
+        for error in raised(thing) - UNREACHABLE.get(name, set())
         if not any(
             base.__name__ in text
             for base in ERRORS[error].__mro__
@@ -142,10 +144,7 @@ def test_every_error_is_described(name: str) -> None:
     assert missing == []
 
 
-NOUNS = (
-    r"(The|A|An|All|Each|How|What|Where|Whether|For each|One|Two|Both|Half|Random|Values?|Points?"
-)
-NOUNS += r"|Plain|Attributes|Canonical|So many|K\(|k\(|\(a|sum_|t_m|xi|omega|beta|z -|value)\b"
+NOUNS = r"(The|A|An|All|Each|How|What|Where|Whether|For each|Half|Random|So many|Values|Plain)\b"
 
 
 @pytest.mark.parametrize("name", CALLED)

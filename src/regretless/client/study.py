@@ -185,7 +185,7 @@ class Client(Connection):
         return RemoteStudy(self, name)
 
     def study(self, name: str) -> RemoteStudy:
-        """Open a study that exists.
+        """Open a study that exists, and return it.
 
         Args:
             name: the name of the study.

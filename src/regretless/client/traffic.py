@@ -303,7 +303,7 @@ class Traffic:
             self._start()
 
     def flush(self) -> bool:
-        """Send all outcomes now; whether the service has taken them."""
+        """Send all outcomes now, and return whether the service has taken them."""
         with self._sending:
             while batch := self._next_batch():
                 if not self._sent(*batch):
@@ -347,7 +347,7 @@ class Traffic:
         return int(waiting + under_way)
 
     def refresh(self) -> bool:
-        """Fetch the table now; whether the service has answered with one."""
+        """Fetch the table now, and return whether the service has answered with one."""
         try:
             self._fetch()
         except RegretlessError as error:

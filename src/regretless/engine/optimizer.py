@@ -333,7 +333,7 @@ class Optimizer(WithLock):
         c: float | None = None,
         seed: int = 0,
     ) -> Optimizer:
-        """Create the optimiser of Theorem 1 in the paper; `theory.regret_bound` has its guarantee.
+        """The optimiser of Theorem 1 in the paper; `theory.regret_bound` has its guarantee.
 
         It is EIC with zero mean, nothing fitted or rescaled, lam^2 = 1 + 2/N, the centred grid of
         about sqrt(N) points, and omega_n = c sqrt(I_n + 1 + log(1/delta)).  Points that are alike
@@ -503,7 +503,7 @@ class Optimizer(WithLock):
         end_early: float = 0.05,
         time: datetime | None = None,
     ) -> Allocation:
-        """Split the traffic by a new table of settings; see `Study.allocate`.
+        """Split the traffic by a new table of settings, and return the table; see `Study.allocate`.
 
         Args:
             arms: the largest number of rows.  Each table uses so many evaluations of the budget.
@@ -1066,7 +1066,7 @@ class Optimizer(WithLock):
     def from_json(
         cls, text: str, *, policy: Policy | None = None, space: Space | None = None
     ) -> Optimizer:
-        """Restore the optimiser that `to_json` wrote.
+        """The optimiser that `to_json` wrote.
 
         Args:
             text: the JSON, of this release or an older one.
@@ -1198,9 +1198,10 @@ class Optimizer(WithLock):
     @in_turn
     @one_thread()
     def lead(self, fit: dict[str, Any] | None = None) -> Crowd | None:
-        """Search for candidates, for `propose_more`; None if there is nothing to search.
+        """Search for candidates, for `propose_more`, and return them.
 
-        Call it on a copy, which need not be up to date when the search is over.
+        It returns None if there is nothing to search.  Call it on a copy, which need not be up to
+        date when the search is over.
 
         Args:
             fit: what `fit_if_due` returned; None for the last fit.

@@ -160,7 +160,7 @@ class LogExpectedImprovementCost(AnalyticAcquisitionFunction):
         return sigma.log() + log_h(z) + self.penalty * slack
 
     def gate(self, X: Tensor) -> Tensor:
-        """z - t_m at points (..., d): at least 0 where trying is worth its cost.
+        """The slack z - t_m at points (..., d).  It is at least 0 where a trial is worth its cost.
 
         Args:
             X: points, (..., d).

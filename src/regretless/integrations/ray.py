@@ -228,7 +228,7 @@ class RegretlessSearch(Searcher):
         return Best(**vars(best) | {"params": space.config(best.params)})
 
     def explain(self, trial_id: str) -> str:
-        """Why this trial was chosen, in a sentence, while it runs.
+        """The sentence that says why this trial was chosen, while it runs.
 
         Args:
             trial_id: Tune's name of the trial.

@@ -151,7 +151,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def gram_vjp(self, x: Array) -> tuple[Array, Pullback]:
-        """K(x, x), and the function W -> sum_ij W_ij dK_ij/dtheta for symmetric W.
+        """The matrix K(x, x), and the function W -> sum_ij W_ij dK_ij/dtheta for symmetric W.
 
         Args:
             x: points, one a row.
@@ -159,7 +159,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def cross_vjp(self, x: Array, z: Array) -> tuple[Array, Pullback]:
-        """K(x, z), and the function A -> sum_j A_qj dk(x_q, z_j)/dx_q.
+        """The matrix K(x, z), and the function A -> sum_j A_qj dk(x_q, z_j)/dx_q.
 
         The gradient is zero in columns of choices.
 
@@ -181,7 +181,7 @@ class Kernel(ABC):
         """
 
     def diag(self, x: Array) -> Array:
-        """k(x_i, x_i) for the rows of x.
+        """The values k(x_i, x_i) for the rows of x.
 
         Args:
             x: points, one a row.
@@ -197,7 +197,7 @@ class Kernel(ABC):
         return np.full(dim, np.inf)
 
     def gram_dtheta(self, x: Array, weights: Array) -> Array:
-        """sum_ij W_ij dK_ij/dtheta.
+        """The slopes sum_ij W_ij dK_ij/dtheta.
 
         Args:
             x: points, one a row.
@@ -206,7 +206,7 @@ class Kernel(ABC):
         return self.gram_vjp(x)[1](weights)
 
     def gram_dx(self, x: Array, z: Array, weights: Array) -> Array:
-        """sum_j A_qj dk(x_q, z_j)/dx_q.
+        """The slopes sum_j A_qj dk(x_q, z_j)/dx_q.
 
         Args:
             x: points, one a row.

@@ -181,7 +181,7 @@ class Model:
         return rules.priors.mean_precision if self.method == "map" else 0.0
 
     def signal_prior(self, rules: FitRules) -> tuple[float, float]:
-        """(a, b) of the inverse-gamma prior of omega^2; (0, 0) if there is none.
+        """The pair (a, b) of the inverse-gamma prior of omega^2; (0, 0) if there is none.
 
         Args:
             rules: a version of the defaults.

@@ -315,7 +315,7 @@ class Policy:
         return None
 
     def threshold(self, inputs: PolicyInput) -> float | None:
-        """t_m, the smallest z that the policy allows; None if it has no gate.
+        """The threshold t_m, the smallest z that the policy allows; None if it has no gate.
 
         Args:
             inputs: what is known when the point is chosen.
@@ -385,7 +385,7 @@ class Policy:
         return inputs.horizon.steps
 
     def xi(self, inputs: PolicyInput) -> float:
-        """xi, the incumbent value that an improvement is measured from.
+        """The value xi of the incumbent that an improvement is measured from.
 
         Args:
             inputs: what is known when the point is chosen.
@@ -393,7 +393,7 @@ class Policy:
         return incumbent_value(inputs, "mean")
 
     def omega(self, inputs: PolicyInput) -> float:
-        """omega_n, the scale of the posterior sd.
+        """The factor omega_n, the scale of the posterior sd.
 
         Args:
             inputs: what is known when the point is chosen.

@@ -136,7 +136,7 @@ class Constraint(ABC):
     def slack_and_slopes(
         self, at: Predicted
     ) -> tuple[Array, tuple[Array | float, Array | float, Array | None]]:
-        """Both at once, for a constraint whose two answers have work in common.
+        """What `slack` and `slopes` return, for a constraint that works both out at once.
 
         Args:
             at: the points, with their posterior means and sds.
@@ -152,7 +152,7 @@ class Constraint(ABC):
         return True
 
     def numbers(self, x: Array) -> dict[str, Any]:
-        """Attributes of a `Decision` that say how the chosen point x keeps to the constraint.
+        """The attributes of a `Decision` that say how the chosen point x keeps to the constraint.
 
         Args:
             x: a point of the unit cube.
@@ -405,7 +405,7 @@ class Score(ABC):
 
     @abstractmethod
     def ascend(self, x: Array, barrier: float) -> tuple[Array, Array]:
-        """value + barrier * log(slack), summed over the constraints, and its gradient.
+        """The sum of value + barrier * log(slack) over the constraints, and its gradient.
 
         Below slack = barrier / STEEP, the tangent of slope STEEP replaces the logarithm.  So a
         search may start at an infeasible point, and moves into the feasible set.

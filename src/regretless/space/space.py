@@ -116,7 +116,7 @@ class Space:
         return self._region.keeps(points) if self.where else np.ones(len(points), dtype=bool)
 
     def repaired(self, points: Array) -> Array:
-        """Canonical points; those that break a limit are moved inside.
+        """The points, with those that break a limit moved inside.
 
         Args:
             points: canonical points, one a row.
@@ -549,7 +549,7 @@ class Space:
         return mapped
 
     def settled(self, points: Array) -> Array:
-        """Points made of canonical coordinates, with inactive columns where they rest.
+        """The points with canonical coordinates, and with inactive columns where they rest.
 
         Only where some parameter may be inactive does this change anything, or cost anything.
 

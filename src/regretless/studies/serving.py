@@ -90,6 +90,9 @@ class Serving(Reading):
             renew: whether to make a new table in any case, for example because a period is over.
             time: the time of the table; None for now.
 
+        Returns:
+            The table.
+
         Raises:
             ArchivedError: the study is archived.
             ConfigError: a setting is out of range, or the study has settings that do not go with
@@ -125,9 +128,9 @@ class Serving(Reading):
         delay: float = 0.0,
         end_early: float = 0.05,
     ) -> Allocation | None:
-        """What `allocate` would return at once; None if it would make a new table.  For services.
+        """What `allocate` would return at once; None if it would make a new table.
 
-        It raises the errors of `allocate`.
+        Parameters and errors are those of `allocate`.  For services; users do not need it.
         """
         Split.checked(arms, ttl, delay, end_early)
         with self._lock:

@@ -21,7 +21,9 @@ _BATCH = 64  # size of the first batch of candidates whose variances are updated
 
 
 def mutual_information(kernel: Kernel, X: Array, lam2: float) -> float:
-    """I(Y; F) of observations at the rows of X, eq. infogain: log det(I + K / lam^2) / 2.
+    """The information I(Y; F) of observations at the rows of X: log det(I + K / lam^2) / 2.
+
+    It is eq. infogain.
 
     Args:
         kernel: the kernel of f.

@@ -114,47 +114,52 @@ def described(name: str, depth: int = 3) -> str:
     return "\n".join(texts)
 
 
-@pytest.mark.parametrize("name", CALLED)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_parameter_is_described(name: str) -> None:
+    assert {each: lost for each in (name, *methods_of(name)) if (lost := undescribed(each))} == {}
+
+
+def undescribed(name: str) -> list[str]:
+    """The parameters of which neither a list nor a sentence speaks."""
     thing, text = CALLED[name], described(name)
     if isinstance(thing, griffe.Attribute) or any(words in text for words in FOR_FRONT_ENDS):
-        return
+        return []
     given = [one.name for one in thing.parameters if not one.name.startswith(("self", "cls", "_"))]
     in_lists = set(re.findall(r"^ +\*{0,2}(\w+): ", text, re.MULTILINE))
     in_sentences = {word for code in re.findall(r"`([^`]+)`", text) for word in code.split("=")}
-    assert [one for one in given if one not in in_lists | in_sentences] == []
+    return [one for one in given if one not in in_lists | in_sentences]
 
 
-@pytest.mark.parametrize("name", CALLED)
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.endswith("Error")])
 def test_every_error_is_described(name: str) -> None:
     """Those that are raised in the body, or in a helper that it calls by name."""
-    thing, text = CALLED[name], described(name)
-    if any(words in text for words in FOR_FRONT_ENDS) or name.endswith("Error"):
-        return
-    general = {"RegretlessError", "Exception", "object"}
-    missing = [
-        error
-        for error in raised(thing) - UNREACHABLE.get(name, set())
-        if not any(
-            base.__name__ in text
-            for base in ERRORS[error].__mro__
-            if base.__name__ not in general and base.__name__ in ERRORS
-        )
-    ]
-    assert missing == []
+    assert {each: lost for each in (name, *methods_of(name)) if (lost := unnamed(each))} == {}
 
 
+def unnamed(name: str) -> list[str]:
+    """The errors that are not named, and of which no base but the most general is."""
+    text = described(name)
+    if any(words in text for words in FOR_FRONT_ENDS):
+        return []
+    bases = {
+        error: {base.__name__ for base in ERRORS[error].__mro__} & ERRORS.keys()
+        for error in raised(CALLED[name]) - UNREACHABLE.get(name, set())
+    }
+    return [e for e in bases if not any(base in text for base in bases[e] - {"RegretlessError"})]
+
+
+# A first line that begins like this names the value.
 NOUNS = r"(The|A|An|All|Each|How|What|Where|Whether|For each|Half|Random|So many|Values|Plain)\b"
 
 
-@pytest.mark.parametrize("name", CALLED)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_return_is_described(name: str) -> None:
-    """By "Returns:", by a sentence with the word, or by a first line that names the value."""
-    thing = CALLED[name]
-    if not isinstance(thing, griffe.Function) or str(thing.returns) in {"None", "NoReturn"}:
-        return
-    text = described(name)
-    assert re.search(r"^ *Returns:|\breturns?\b", text, re.MULTILINE) or re.match(NOUNS, text)
+    """By "Returns:", by a sentence with the word, or by the first line."""
+    for each in (name, *methods_of(name)):
+        thing, text = CALLED[each], described(each)
+        if isinstance(thing, griffe.Function) and str(thing.returns) not in {"None", "NoReturn"}:
+            said = re.search(r"^ *Returns:|\breturns?\b", text, re.MULTILINE)
+            assert said or re.match(NOUNS, text), each
 
 
 @pytest.mark.parametrize("name", HERE)

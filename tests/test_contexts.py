@@ -393,7 +393,7 @@ def test_the_loss_is_against_the_baseline_in_the_same_context() -> None:
     base = {"x": 0.5, "kind": "u"}
     optimizer = rl.Optimizer(SPACE, 40, contexts=CONTEXTS, baseline=base, loss_budget=3.0)
     rng = np.random.default_rng(5)
-    for _ in range(12):
+    for _ in range(8):
         context = some_context(rng)
         trial = optimizer.ask(context=context)
         optimizer.tell(trial, value(trial.params, context) + 0.05 * rng.standard_normal())

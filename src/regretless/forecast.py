@@ -195,7 +195,9 @@ def forecast(
     """
     whole("draws", draws, least=2)
     if optimizer.contexts is not None:
-        raise ConfigError("forecast: nobody knows the contexts of the rest of the run")
+        raise ConfigError(
+            "forecast: not for a run with contexts, because the next contexts are not known"
+        )
     situation = optimizer._situation()  # raises if nothing was told
     reference, x = _reference(optimizer, over)
     truth = _Truth(optimizer, x)

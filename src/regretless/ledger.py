@@ -585,7 +585,9 @@ class Ledger:
         if not isinstance(points, Sequence) or isinstance(points, str):
             raise ConfigError(f"points: need a list of points, got {shown(points)}")
         if self.optimizer.contexts is not None:
-            raise ConfigError("total: a point has another value in each context of the run")
+            raise ConfigError(
+                "total: not for a run with contexts, because each context has its own values"
+            )
         situation = self.optimizer._situation()
         if not len(points):
             _checked_weights(weights, 0)

@@ -294,7 +294,9 @@ class Traffic:
         number, x = whole("trial", number_of(trial), least=0, most=MAX_SAFE), float(value)
         with self._lock:
             if self._closed:
-                raise ConfigError(f"traffic of {self.study!r}: closed, and takes no outcomes")
+                raise ConfigError(
+                    f"traffic of {self.study!r} is closed, and takes no more outcomes"
+                )
             total = self._totals.setdefault(number, [0, 0.0, 0.0])
             total[0] += 1
             total[1] += x
@@ -380,7 +382,7 @@ class Traffic:
         text_of(unit)  # an error does not wait for the table
         fallback = self._newest.fallback if self._baseline is None else self._baseline
         if fallback is None:
-            raise ConfigError("baseline: need one, because there is no table")
+            raise ConfigError("baseline: the service has sent no table yet, so give a baseline")
         return Assignment(fallback.copy(), None, None)
 
     def _start(self) -> None:

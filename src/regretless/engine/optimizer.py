@@ -273,7 +273,7 @@ class Optimizer(WithLock):
         self.metric, self.unit = metric, unit
         self.drift = Drift.checked(drift)
         if self.drift is not None and self.model.noise != "constant":
-            raise ConfigError("drift: not together with noise='auto', give one of the two")
+            raise ConfigError("drift: not together with noise='auto'; leave one of the two out")
         if self._contexts is not None:
             self._check_combination()
         n0 = None if n0 is None else checked_n0(n0)
@@ -308,12 +308,14 @@ class Optimizer(WithLock):
         """Raise ConfigError for settings that have no meaning if the best point varies."""
         if self._known is not None and self._known.exact:
             raise ConfigError(
-                "optimum: with contexts the best value is another one in each; give a `bound`"
+                "optimum: with contexts each one has its own best value; give a `bound` instead"
             )
         if self.drift is not None:
-            raise ConfigError("drift: a run with contexts can't have it yet; leave one of them out")
+            raise ConfigError("drift: not together with contexts yet; leave one of the two out")
         if self.model.noise != "constant":
-            raise ConfigError("noise: a run with contexts needs 'constant'; leave one of them out")
+            raise ConfigError(
+                "noise: with contexts it must be 'constant'; leave one of the two out"
+            )
         if self.safety.change_cost:
             raise ConfigError(
                 "change_cost: with contexts the best setting changes with them; leave it out, or"

@@ -231,7 +231,7 @@ def _inputs_from_ax(
     With `{"horizon": ...}` instead, there is no end.
     """
     if constraints:
-        raise ConfigError(f"constraints: EIC knows none on outcomes, got {len(constraints)}")
+        raise ConfigError(f"constraints: EIC supports none on outcomes, got {len(constraints)}")
     data = training_data if hasattr(training_data, "X") else next(iter(training_data.values()))
     return {
         "model": model,

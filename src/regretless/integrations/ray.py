@@ -65,7 +65,7 @@ class RegretlessSearch(Searcher):
 
     Raises:
         ConfigError: the metric is not a string, or the space has none of Tune's search spaces, a
-            grid search, or a search space that has no match here.  Other settings are checked when
+            grid search, or a search space that is not supported.  Other settings are checked when
             the budget is known, in the first call of `suggest` at the latest.
         MissingExtraError: Ray Tune is not installed (when the module is imported).
 
@@ -394,7 +394,7 @@ def _parameter(name: str, domain: sample.Domain) -> Parameter:
     if isinstance(domain, sample.Float) and (uniform or (log and step is None)):
         return Float(domain.lower, domain.upper, log, step)
     kind = f"{type(domain).__name__} with {type(domain.get_sampler()).__name__}"
-    raise ConfigError(f"{name}: this search space ({kind}, {domain.domain_str}) has no match here")
+    raise ConfigError(f"{name}: this search space ({kind}, {domain.domain_str}) is not supported")
 
 
 def _outside(domain: sample.Domain, value: Scalar) -> Any:

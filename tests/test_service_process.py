@@ -323,7 +323,7 @@ def answering(status: int, text: str, **headers: str) -> Iterator[str]:
             {},
             "200: the answer is not from regretless, check the address: .*please log in",
         ),
-        (200, "", {}, "200: not an answer of regretless"),
+        (200, "", {}, "200: the answer is not from regretless"),
         (301, "", {"Location": "https://elsewhere/"}, "301: it has moved to 'https://elsewhere/'"),
         (404, "<html>", {}, "404: Not Found"),
     ],

@@ -172,6 +172,8 @@ class _Greedy:
     def _tail(self, which: NDArray[np.intp]) -> Array:
         """The entries of w_i for the picks since the last `_settle`, for these candidates."""
         old, now = self.settled, len(self.picked)
+        if old == now:  # scipy before 1.14 solves no empty system
+            return np.empty((len(which), 0))
         right = self.kernel.gram(self.points[self.picked[old:]], self.points[which])
         right -= self.factor[old:now, :old] @ self.rows[which, :old].T
         block = self.factor[old:now, old:now]

@@ -5,12 +5,15 @@ that day is all that comes back.  `make run` tunes it from the command line,
 
     regretless tune examples/live_demo.py --budget 120 --study recommender ...
 
-and then runs this file, which tells from the study's log what was tried and why, compares that with
-other ways to spend the same days, and writes live_demo.png.
+and then runs this file. It reads the study, says what was tried and why, compares the run with
+other ways to spend the same days, and draws a picture:
+
+    python examples/live_demo.py [--storage live_demo.sqlite] [--runs 3] [--picture live_demo.png]
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 import numpy as np
@@ -18,8 +21,7 @@ import numpy as np
 import regretless as rl
 from regretless.plotting import plot_decisions, plot_regret
 
-DAYS, CUSTOMERS, SEEDS = 120, 2000, 3
-STORAGE, STUDY = "live_demo.sqlite", "recommender"
+CUSTOMERS, STUDY = 2000, "recommender"
 
 space = rl.Space(
     {
@@ -66,9 +68,9 @@ def objective(params: dict[str, rl.Scalar]) -> float:
     return serve(params, _customers_of_today)
 
 
-def run(policy: str | rl.Policy, seed: int) -> rl.Optimizer:
+def run(policy: str | rl.Policy, days: int, seed: int) -> rl.Optimizer:
     rng = np.random.default_rng([seed, 1])
-    found = rl.maximize(lambda params: serve(params, rng), space, DAYS, policy=policy, seed=seed)
+    found = rl.maximize(lambda params: serve(params, rng), space, days, policy=policy, seed=seed)
     return found.optimizer
 
 
@@ -97,8 +99,8 @@ def show(tuned: rl.Optimizer) -> None:
     )
 
 
-def compare(first: rl.Optimizer) -> dict[str, np.ndarray]:
-    """Clicks lost under other ways to spend the same days."""
+def compare(first: rl.Optimizer, runs: int) -> dict[str, np.ndarray]:
+    """Clicks lost under other ways to spend the same days, in several runs of each."""
     rivals: dict[str, str | rl.Policy] = {
         "regretless": "ids",
         "GP-UCB": "gp-ucb",
@@ -106,41 +108,50 @@ def compare(first: rl.Optimizer) -> dict[str, np.ndarray]:
         "random search": "random",
     }
     lost: dict[str, list[np.ndarray]] = {name: [] for name in rivals}
-    total = len(rivals) * SEEDS
-    for done, (name, seed) in enumerate((n, s) for n in rivals for s in range(SEEDS)):
+    days, total = len(first.trials), len(rivals) * runs
+    for done, (name, seed) in enumerate((n, s) for n in rivals for s in range(runs)):
         sys.stderr.write(f"\rcomparing: {done + 1}/{total} runs ")
         sys.stderr.flush()
-        tuned = first if (name, seed) == ("regretless", 0) else run(rivals[name], seed)
+        tuned = first if (name, seed) == ("regretless", 0) else run(rivals[name], days, seed)
         lost[name].append(regret(tuned))
     sys.stderr.write("\n")
-    curves = {name: np.array(runs) for name, runs in lost.items()}
+    curves = {name: np.array(each) for name, each in lost.items()}
     kept = CUSTOMERS * (best_rate() - click_rate(TODAY))
-    curves["keep today's setting"] = np.full((1, DAYS), kept)
+    curves["keep today's setting"] = np.full((1, days), kept)
     return curves
 
 
-def main() -> None:
-    with rl.Study.open(STORAGE, STUDY, read_only=True) as study:
-        first = study.snapshot().optimizer
-    show(first)
-    curves = compare(first)
-    print(
-        f"\nClicks lost in {DAYS} days against the best setting (mean of {SEEDS} runs, and range):"
-    )
-    totals = {name: runs.sum(axis=1) for name, runs in curves.items()}
-    for name, lost in sorted(totals.items(), key=lambda item: item[1].mean()):
-        spread = f"{lost.min():8.0f} to {lost.max():.0f}" if len(lost) > 1 else ""
-        print(f"  {name:<28} {lost.mean():8.0f} {spread}")
-    print("Where ranges overlap, so few runs do not tell who is ahead: docs/results/peers.md does.")
-
+def draw(first: rl.Optimizer, curves: dict[str, np.ndarray], path: str) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 4.5), layout="constrained")
     left, right = figure.subplots(1, 2)
     plot_regret(curves, left, per_step=True).set(ylabel="clicks lost so far", xlabel="day")
     plot_decisions(first, right).set(ylabel="click-through of the day, %", xlabel="day")
-    figure.savefig("live_demo.png", dpi=110)
-    print("\nThe picture is in live_demo.png.")
+    figure.savefig(path, dpi=110)
+    print(f"\nThe picture is in {path}.")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What a tuned recommender gained and lost.")
+    parser.add_argument("--storage", default="live_demo.sqlite")
+    parser.add_argument("--runs", type=int, default=3, help="of each way to spend the days")
+    parser.add_argument("--picture", default="live_demo.png")
+    options = parser.parse_args()
+    with rl.Study.open(options.storage, STUDY, read_only=True) as study:
+        first = study.snapshot().optimizer
+    show(first)
+    curves = compare(first, options.runs)
+    print(
+        f"\nClicks lost in {len(first.trials)} days against the best setting"
+        f" (mean of {options.runs} runs, and range):"
+    )
+    totals = {name: runs.sum(axis=1) for name, runs in curves.items()}
+    for name, lost in sorted(totals.items(), key=lambda item: item[1].mean()):
+        spread = f"{lost.min():8.0f} to {lost.max():.0f}" if len(lost) > 1 else ""
+        print(f"  {name:<28} {lost.mean():8.0f} {spread}")
+    print("Where ranges overlap, so few runs do not tell who is ahead: docs/results/peers.md does.")
+    draw(first, curves, options.picture)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What all tests share: Ctrl-C that works, and a real PostgreSQL, started once per session."""
+"""What all tests share: Ctrl-C that works, a real PostgreSQL and a browser, each started once."""
 
 from __future__ import annotations
 
@@ -158,3 +158,12 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return str(tmp_path / "journal.db")
     url: str = request.getfixturevalue("postgres_url")
     return url
+
+
+@pytest.fixture(scope="session")
+def driver() -> Iterator[Any]:
+    """The browser of all tests of the live page."""
+    from pages import chromium
+
+    with chromium() as running:
+        yield running

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 
 import draw_architecture as drawing  # noqa: E402
+import draw_ask as ask  # noqa: E402
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `(\w+)` \| ([^|]+) \| ([^|]+) \|$", PAGE, flags=re.MULTILINE)
@@ -74,3 +75,15 @@ def closure(edges: set[tuple[str, str]]) -> set[tuple[str, str]]:
 def test_the_picture_shows_what_is_there() -> None:
     shown = Image.open(drawing.PICTURE).text["Description"]
     assert shown == drawing.description(), "run: python docs/draw_architecture.py"
+
+
+def test_the_picture_of_an_ask_shows_the_steps_of_the_page() -> None:
+    shown = Image.open(ask.PICTURE).text["Description"]
+    assert shown == ask.description(), "run: python docs/draw_ask.py"
+    text = PAGE.partition("## The way of an ask")[2].partition("## The way of a tell")[0]
+    first, second = text.split("`Study.ask` (")
+    for boxes, part in ((ask.OPTIMIZER, first), (ask.STUDY, second)):
+        drawn = [box.title.split()[0] for box in boxes if box.file]
+        assert set(drawn) <= set(re.findall(r"^(\d+)\. ", part, flags=re.MULTILINE))
+        assert drawn == sorted(drawn, key=int)
+        assert all((SOURCE / box.file).exists() for box in boxes if box.file)

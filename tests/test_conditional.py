@@ -59,7 +59,7 @@ RULES = ((1, 0, ((0.5, 2.0),)), (2, 1, ((0.5, 2.0),)))  # 1 hangs on 0, and 2 on
         ),
         (
             {"b": rl.Int(0, 5), "a": rl.Int(0, 1).when("b", at_least=4, at_most=2)},
-            "a: when: b: nothing is at least 4 and at most 2",
+            "a: when: b: no value is at least 4 and at most 2",
         ),
         (
             {"b": rl.Int(0, 5), "a": rl.Int(0, 1).when("b", at_least=9)},

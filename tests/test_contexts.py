@@ -379,7 +379,7 @@ def test_combinations_that_are_refused() -> None:
         rl.Optimizer(
             SPACE, 20, contexts=CONTEXTS, baseline={"x": 0.5, "kind": "u"}, change_cost=1.0
         )
-    with pytest.raises(rl.ConfigError, match="drift: a run with contexts"):
+    with pytest.raises(rl.ConfigError, match="drift: not together with contexts"):
         rl.Optimizer(SPACE, 20, contexts=CONTEXTS, drift="auto")
     optimizer = trained(2)
     trial = optimizer.ask(context=HERE)
@@ -393,7 +393,7 @@ def test_the_loss_is_against_the_baseline_in_the_same_context() -> None:
     base = {"x": 0.5, "kind": "u"}
     optimizer = rl.Optimizer(SPACE, 40, contexts=CONTEXTS, baseline=base, loss_budget=3.0)
     rng = np.random.default_rng(5)
-    for _ in range(12):
+    for _ in range(8):
         context = some_context(rng)
         trial = optimizer.ask(context=context)
         optimizer.tell(trial, value(trial.params, context) + 0.05 * rng.standard_normal())
@@ -533,7 +533,7 @@ def test_the_ledger_compares_in_the_same_context() -> None:
     lost = ledger.lost()
     assert lost == pytest.approx(best - sum(row.value for row in rows if row.value is not None))
     assert estimates.regret.mean[-1] >= -1e-9
-    with pytest.raises(rl.ConfigError, match="total: a point has another value in each context"):
+    with pytest.raises(rl.ConfigError, match="total: not for a run with contexts"):
         ledger.total([{"x": 0.5, "kind": "u"}], [1.0])
 
 

@@ -51,7 +51,7 @@ def test_a_decision_leaves_nothing_to_collect(policy: str, defaults: int, kind: 
     before = posteriors()
     gc.disable()
     try:
-        for trial in opt.ask(20):
+        for trial in opt.ask(12):
             opt.tell(trial, trial.params["x"])
             opt.tell(opt.ask(), 1.0)
         assert posteriors() <= before + 3

@@ -178,7 +178,7 @@ def test_all_trials_may_fail() -> None:
     [
         ({"value": None}, "got None"),
         ({"value": None, "metrics": {}}, "got None"),
-        ({"value": None, "metrics": {"p99_ms": 1.0}, "sem": 1.0}, "belong to a value"),
+        ({"value": None, "metrics": {"p99_ms": 1.0}, "sem": 1.0}, "need a value with them"),
         ({"value": 1.0, "metrics": {"p99_ms": float("nan")}}, "'p99_ms'"),
         ({"value": 1.0, "metrics": {"objective": 1.0}}, "is not a name for a metric"),
     ],

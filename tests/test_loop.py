@@ -245,7 +245,7 @@ def test_workers_are_counted(workers: Any) -> None:
 
 
 def test_workers_need_somewhere_to_work() -> None:
-    with pytest.raises(rl.ConfigError, match="workers: need an executor"):
+    with pytest.raises(rl.ConfigError, match="workers: need an `executor`"):
         rl.maximize(lambda params: 1.0, SPACE, 5, workers=4)
 
 

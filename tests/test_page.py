@@ -20,7 +20,7 @@ pytest.importorskip("selenium")
 from selenium.webdriver.common.keys import Keys
 
 import regretless as rl
-from pages import CHROMIUM, DRIVER, Page, assert_shows, chromium, is_shown, quiet
+from pages import CHROMIUM, DRIVER, Page, assert_shows, is_shown, quiet
 from regretless.service.auth import Tokens
 from regretless.studies.journal import Journal
 from regretless.studies.study import Study
@@ -39,12 +39,6 @@ SPACE = rl.Space(
     }
 )
 EVIL = "<img src=x onerror=document.title='hacked'>"
-
-
-@pytest.fixture(scope="module")
-def driver() -> Iterator[Any]:
-    with chromium() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -184,7 +184,7 @@ def test_a_frozen_database_leaves_the_service_its_threads(
         time.sleep(5.5)
         with within(1.0):
             assert impatient.call("GET", "/healthz")["status"] == "ok"
-        with within(5.0), pytest.raises(ServiceError, match="503: the storage is away"):
+        with within(5.0), pytest.raises(ServiceError, match="503: the storage cannot be reached"):
             impatient.call("GET", "/readyz")
         other = RemoteStudy(impatient, "other")
         late = [Call(other.tell, 0, 1.0) for _ in range(20)]

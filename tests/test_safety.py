@@ -54,7 +54,7 @@ def test_older_releases_refuse_settings_that_they_would_not_keep() -> None:
         ({"confidence": 1.0}, "confidence: need a probability between 0 and 1, got 1.0"),
         ({"guardrails": rl.AtMost("p", 1)}, "guardrails: need a list"),
         ({"guardrails": ["p"]}, "guardrail: need an object, got 'p'"),
-        ({"guardrails": [rl.AtMost("p", 1), rl.AtMost("p", 2)]}, "need one of the two"),
+        ({"guardrails": [rl.AtMost("p", 1), rl.AtMost("p", 2)]}, "give only one of the two"),
         ({"guardrails": [rl.AtMost("p", 1), rl.AtLeast("p", 2)]}, "can't both hold"),
         ({"guardrails": [rl.AtLeast("p", 1, of="baseline")]}, "needs a baseline"),
         ({"max_step": {"y": 0.1}}, "got 'y'"),

@@ -100,7 +100,7 @@ def test_approval(http: TestClient) -> None:
     empty = http.post(f"{study}/trials/2/reject", json={"why": " "})
     assert "why: need 1 to 1000" in problem(empty, 422, "ConfigError")
     other = http.post(f"{study}/trials/2/approve", json={"params": {"x": 9.0, "kind": "a"}})
-    assert "of another optimiser" in problem(other, 404, "UnknownTrialError")
+    assert "belongs to another optimiser" in problem(other, 404, "UnknownTrialError")
     assert http.post(f"{study}/trials/1/reconsider", json={"why": "ok"}).status_code == 204
     rows = http.get(f"{study}/trials").json()
     assert [(row["status"], row["note"]) for row in rows] == [
@@ -773,7 +773,7 @@ def test_tokens(guarded: TestClient) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "holds no token"),
+        ("", "the file has no token"),
         (f"{WRITER}\n", "line 1: need 'read-only TOKEN'"),
         (f"admin {WRITER}\n", "line 1: need"),
         (f"read-only {READER}\nread-write {WRITER} one two\n", "line 2: need"),
@@ -825,7 +825,7 @@ def test_health_readiness_and_metrics(http: TestClient, study: str) -> None:
 
 def test_a_storage_that_is_away_is_503(http: TestClient, study: str, file: Path) -> None:
     file.rename(file.with_name("away"))
-    assert problem(http.get("/readyz"), 503) == "the storage is away"
+    assert problem(http.get("/readyz"), 503) == "the storage cannot be reached"
     for response in (http.get("/api/studies"), http.post(f"{study}/ask", json={})):
         assert "s.db" in problem(response, 503, "StorageError")
         assert response.headers["retry-after"]
@@ -842,7 +842,7 @@ def test_a_batch_within_the_budget_is_what_is_left_of_it(http: TestClient, study
 
 def test_an_origin_that_is_no_url_is_another_site(http: TestClient, study: str) -> None:
     answer = http.post(f"{study}/ask", json={}, headers={"Origin": "http://["})
-    assert "another site" in problem(answer, 403)
+    assert "of another site" in problem(answer, 403)
 
 
 def test_integers_that_not_every_reader_keeps_are_refused(http: TestClient) -> None:
@@ -922,5 +922,7 @@ def test_conditions_limits_and_changes_over_http(http: TestClient) -> None:
     for wrong in ({"add": [{"name": "w", "type": "int", "low": 1, "high": 9}]}, {"thaw": {}}, {}):
         assert http.post(f"{study}/space", json=wrong).status_code == 422
     limit = NEW | {"name": "t", "space": SPACE | {"where": ["x.real <= 1"]}}
-    assert "is none of numbers" in problem(http.post("/api/studies", json=limit), 422, "SpaceError")
+    assert "is not allowed: need numbers" in problem(
+        http.post("/api/studies", json=limit), 422, "SpaceError"
+    )
     assert http.get(f"{study}/panels").status_code == 200

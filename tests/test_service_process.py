@@ -197,9 +197,9 @@ def test_a_trial_of_another_study_is_refused_from_afar_too(plain: Client) -> Non
     trial, wrong = mine.ask(), others.ask()
     assert trial.number == wrong.number
     for stranger in (wrong, rl.Optimizer(seed=7, **settings).ask()):
-        with pytest.raises(UnknownTrialError, match="is of another optimiser"):
+        with pytest.raises(UnknownTrialError, match="belongs to another optimiser"):
             mine.tell(stranger, 123.0)
-        with pytest.raises(UnknownTrialError, match="is of another optimiser"):
+        with pytest.raises(UnknownTrialError, match="belongs to another optimiser"):
             mine.abandon(stranger)
     assert [row.status for row in mine.history()] == ["pending"]
     plain.study("a").tell(trial, 1.0)  # another handle on the same study
@@ -321,9 +321,9 @@ def answering(status: int, text: str, **headers: str) -> Iterator[str]:
             200,
             "<html>please log in</html>",
             {},
-            "200: not an answer of regretless: .*please log in",
+            "200: the answer is not from regretless, check the address: .*please log in",
         ),
-        (200, "", {}, "200: not an answer of regretless"),
+        (200, "", {}, "200: the answer is not from regretless"),
         (301, "", {"Location": "https://elsewhere/"}, "301: it has moved to 'https://elsewhere/'"),
         (404, "<html>", {}, "404: Not Found"),
     ],
@@ -521,7 +521,7 @@ def test_a_database_that_goes_away_and_comes_back(
             for call in (study.ask, lambda: study.tell(pending, 1.0), study.best, study.events):
                 with pytest.raises(StorageError, match="PostgreSQL database"):
                     call()
-            with pytest.raises(ServiceError, match="503: the storage is away"):
+            with pytest.raises(ServiceError, match="503: the storage cannot be reached"):
                 impatient.call("GET", "/readyz")
             assert impatient.call("GET", "/healthz")["status"] == "ok"
             waiting = threading.Thread(target=RemoteStudy(patient, "s").tell, args=(pending, 1.0))

@@ -255,11 +255,11 @@ def test_structured_values_are_remembered() -> None:
     optimizer.change_space(add={"z": (rl.Int(1, 9), 5)})
     points = [record.x for record in optimizer._records.trials]
     assert [optimizer.space.decode(x) for x in points] == [{**each, "z": 5} for each in params]
-    with pytest.raises(rl.SpaceError, match="widen: order: nobody can list the values"):
+    with pytest.raises(rl.SpaceError, match="widen: order: can't widen"):
         optimizer.change_space(widen={"order": rl.Permutation(list("abcdef"))})
     optimizer.change_space(freeze={"order": ["e", "d", "c", "b", "a"]})
     assert same_next(optimizer).params["order"] == ["e", "d", "c", "b", "a"]
-    with pytest.raises(rl.SpaceError, match="order has values with parts"):
+    with pytest.raises(rl.SpaceError, match="order is a structured parameter"):
         rl.Space({**space.parameters, "w": rl.Int(0, 1).when("order", list("abcde"))})
 
 

@@ -596,7 +596,7 @@ class Lazy(rl.Random):
 def test_a_policy_of_ones_own(file: Path) -> None:
     with Study.open(file, "s", **SETTINGS, policy=Lazy()) as study:
         trial = study.ask()
-    with pytest.raises(rl.ConfigError, match="a policy of your own, 'lazy': hand an instance"):
+    with pytest.raises(rl.ConfigError, match="a policy of your own, 'lazy': give an instance"):
         Study.open(file, "s")
     with Study.open(file, "s", policy=Lazy()) as study:
         assert study.trials == [trial]
@@ -1186,7 +1186,7 @@ def test_a_storage_of_the_wrong_type(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(rl.ConfigError, match="neither a path nor a database URL"):
+    with pytest.raises(rl.ConfigError, match="need a path or a database URL"):
         Study.open(place, "s", **SETTINGS)
     assert not list(tmp_path.iterdir())
 

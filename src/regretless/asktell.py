@@ -351,7 +351,7 @@ class AskTell(Protocol):
         ...
 
     def history(self) -> list[Row]:
-        """Prior data and trials, in order."""
+        """The results from before the run and the trials, in order."""
         ...
 
     @property

@@ -460,7 +460,7 @@ def defaults_of(version: object = None) -> Defaults:
     if isinstance(version, bool) or not isinstance(version, int) or version not in every:
         known = ", ".join(map(str, sorted(every)))
         raise ConfigError(
-            f"defaults: this release knows version {known}, got {shown(version)}:"
-            " a newer one needs a newer release"
+            f"defaults: this release knows version {known}, got {shown(version)};"
+            " upgrade regretless for a newer one"
         )
     return every[version]

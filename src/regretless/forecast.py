@@ -88,7 +88,14 @@ class Forecast:
         return float(low[-1]), float(high[-1])
 
     def curve(self, prob: float = 0.8) -> tuple[Array, Array]:
-        """The ends of the interval of the total gain, now and after each of the next trials."""
+        """The ends of the interval of the total gain, now and after each of the next trials.
+
+        Args:
+            prob: the probability of each interval, between 0 and 1.
+
+        Raises:
+            ConfigError: `prob` is not between 0 and 1.
+        """
         check_inside("prob", prob, "a probability")
         ends = [0.5 - prob / 2, 0.5 + prob / 2]
         # Between two of n draws, the next one falls with probability 1 / (n + 1).
@@ -188,7 +195,9 @@ def forecast(
     """
     whole("draws", draws, least=2)
     if optimizer.contexts is not None:
-        raise ConfigError("forecast: nobody knows the contexts of the rest of the run")
+        raise ConfigError(
+            "forecast: not for a run with contexts, because the next contexts are not known"
+        )
     situation = optimizer._situation()  # raises if nothing was told
     reference, x = _reference(optimizer, over)
     truth = _Truth(optimizer, x)

@@ -326,13 +326,22 @@ class Ledger:
 
     @classmethod
     def of(cls, optimizer: Optimizer) -> Ledger:
-        """The ledger of everything that this optimiser was told so far."""
+        """The ledger of everything that this optimiser was told so far.
+
+        Args:
+            optimizer: the optimiser.
+        """
         copy = optimizer.copy()
         return cls.from_rows(copy, copy.history())
 
     @classmethod
     def from_rows(cls, optimizer: Optimizer, rows: Sequence[Row]) -> Ledger:
-        """The ledger of an optimiser that is told nothing more, with its history."""
+        """The ledger of an optimiser that is told nothing more, with its history.
+
+        Args:
+            optimizer: the optimiser.
+            rows: its history, as `Optimizer.history` returns it.
+        """
         told = (row for row in rows if row.status == "told" and row.value is not None)
         return cls(optimizer, tuple(told))
 
@@ -576,7 +585,9 @@ class Ledger:
         if not isinstance(points, Sequence) or isinstance(points, str):
             raise ConfigError(f"points: need a list of points, got {shown(points)}")
         if self.optimizer.contexts is not None:
-            raise ConfigError("total: a point has another value in each context of the run")
+            raise ConfigError(
+                "total: not for a run with contexts, because each context has its own values"
+            )
         situation = self.optimizer._situation()
         if not len(points):
             _checked_weights(weights, 0)

@@ -361,6 +361,7 @@ def plot_decisions(optimizer: Run, ax: Axes | None = None) -> Axes:
         ax.axhline(best.mean, color=COLOURS["resample"], lw=1, label="best posterior mean now")
     ends = (-len(prior) - 0.5, max(1, optimizer.asked) - 0.5)
     ax.set(xlabel="trial", ylabel=_label(optimizer, "observed value"), xlim=ends)
+    ax.locator_params(axis="x", integer=True)  # there is no trial 2.5
     if anything:
         ax.legend(loc="best", frameon=False, fontsize="small", ncols=2)
     return ax

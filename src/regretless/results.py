@@ -146,6 +146,9 @@ class Decision:
     def from_json(cls, data: Mapping[str, Any]) -> Decision:
         """The decision that `to_json` wrote; unknown attributes are ignored.
 
+        Args:
+            data: what `to_json` returned.
+
         Raises:
             StorageError: the reason is unknown, or a required attribute is missing.
         """

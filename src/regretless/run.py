@@ -296,7 +296,7 @@ def _run(
     if workers is not None:
         workers = whole("workers", workers, least=1)
         if executor is None:
-            raise ConfigError(f"workers: need an executor to run on, got {shown(workers)} and none")
+            raise ConfigError(f"workers: need an `executor` as well, got {shown(workers)} and none")
     if executor is not None and not callable(getattr(executor, "submit", None)):
         raise ConfigError(f"executor: need one of concurrent.futures, got {shown(executor)}")
     if f_star is not None and not is_number(f_star):

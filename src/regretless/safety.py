@@ -203,7 +203,7 @@ class Safety:
         check_flag("sparse_changes", self.sparse_changes)
         check_flag("free_start", self.free_start)
         if self.free_start and not self.guardrails:
-            raise ConfigError("free_start: needs guardrails that the start is free of")
+            raise ConfigError("free_start: needs guardrails, give at least one")
         if not is_one_of(self.mode, ("automatic", "recommend")):
             raise ConfigError(f"mode: need 'automatic' or 'recommend', got {shown(self.mode)}")
         if self.baseline is not None:
@@ -259,7 +259,7 @@ def _check_contradictions(guardrails: Sequence[Guardrail]) -> None:
     for guardrail in guardrails:
         key = (guardrail.metric, guardrail.side, guardrail.of)
         if key in seen:
-            raise ConfigError(f"guardrails: {seen[key]} and {guardrail}: need one of the two")
+            raise ConfigError(f"guardrails: {seen[key]} and {guardrail}: give only one of the two")
         seen[key] = guardrail
     for (metric, side, of), low in seen.items():
         high = seen.get((metric, "at_most", of))

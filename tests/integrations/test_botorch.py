@@ -461,7 +461,7 @@ def test_ax_may_ask_while_trials_are_under_way() -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_ax_outcome_constraints_are_refused() -> None:
     client = ax_client(outcome_constraints=["g <= 0.3"])
-    with pytest.raises(rl.ConfigError, match="constraints: EIC knows none on outcomes, got 1"):
+    with pytest.raises(rl.ConfigError, match="constraints: EIC supports none on outcomes, got 1"):
         client.get_next_trials(max_trials=1)
 
 

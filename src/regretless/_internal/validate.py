@@ -139,7 +139,9 @@ def checked_key(key: object, in_header: bool = False) -> str:
     """
     text = key if isinstance(key, str) else ""
     if in_header and not (text and text.isascii() and text.isprintable()):
-        raise ConfigError(f"key: need printable ASCII, as it travels in a header, got {shown(key)}")
+        raise ConfigError(
+            f"key: need printable ASCII, because a header carries it, got {shown(key)}"
+        )
     if not text:
         raise ConfigError(f"key: need a text that is not empty, got {shown(key)}")
     return text
@@ -163,7 +165,7 @@ def checked_time(time: object) -> datetime | None:
     try:
         utc = time.astimezone(UTC)
     except OverflowError:  # the first or the last day that there is
-        raise DataError(f"time: need a moment that UTC has, too, got {shown(time)}") from None
+        raise DataError(f"time: need a time that exists in UTC, got {shown(time)}") from None
     return datetime.combine(utc.date(), utc.time(), UTC)  # also of a subclass, such as pandas'
 
 

@@ -277,7 +277,7 @@ def ask(
             text.check_shell_names(opened.space)
             if opened.snapshot().optimizer.safety.mode == "recommend":
                 raise ConfigError(
-                    "--shell: the mode is recommend; a script takes `pending --shell`"
+                    "--shell: the mode is 'recommend'; approve the trial, and use `pending --shell`"
                 )
         here = _context(context)
         trials = opened.ask(n, key=key, within_budget=within_budget, context=here)

@@ -291,7 +291,9 @@ def check_shell_names(space: Space) -> None:
     """
     for name in space.names:
         if not (name.isascii() and f"params_{name}".isidentifier()):
-            raise ConfigError(f"--shell: no shell has a variable named params_{name}; use --json")
+            raise ConfigError(
+                f"--shell: params_{name} is not a valid name of a shell variable; use --json"
+            )
 
 
 def assignments(trial: Trial, names: Sequence[str]) -> str:

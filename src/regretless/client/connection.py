@@ -139,7 +139,7 @@ def _checked_token(token: str) -> str:
     """
     bare = token.strip() if isinstance(token, str) else ""
     if not (bare and bare.isascii() and bare.isprintable()):
-        raise ConfigError("token: need printable ASCII, as it travels in a header")
+        raise ConfigError("token: need printable ASCII, because a header carries it")
     return bare
 
 
@@ -172,7 +172,8 @@ def _read(response: http.client.HTTPResponse, text: bytes) -> Any:
     except ValueError:
         if response.status < 300:
             raise ServiceError(
-                response.status, f"not an answer of regretless: {text[:80]!r}"
+                response.status,
+                f"the answer is not from regretless, check the address: {text[:80]!r}",
             ) from None
         return None
 

@@ -185,7 +185,10 @@ class Client(Connection):
         return RemoteStudy(self, name)
 
     def study(self, name: str) -> RemoteStudy:
-        """Open a study that exists.
+        """Open a study that exists, and return it.
+
+        Args:
+            name: the name of the study.
 
         Raises:
             UnknownStudyError: there is no such study.
@@ -293,6 +296,9 @@ class RemoteStudy:
         """Take the result of a trial; see `Study.tell`.
 
         When the call returns, the result is on the disk of the service.
+
+        Raises:
+            SpaceError: the context does not map names to values, or is not valid.
         """
         result = _result(value, sem, count, time, metrics, control) | self._asked(trial)
         result |= _context(context)
@@ -335,6 +341,9 @@ class RemoteStudy:
         """The table that splits the traffic among settings; see `Study.allocate`.
 
         `Traffic` holds such a table, and assigns units to its rows.
+
+        Raises:
+            DataError: the service sent a time that cannot be read.
         """
         settings = {"arms": arms, "ttl": ttl, "delay": delay, "end_early": end_early}
         found = self._get(f"/allocation?{urlencode(settings)}")
@@ -523,7 +532,12 @@ class RemoteStudy:
         return bool(self.info().get("archived", False))
 
     def best(self, *, context: Mapping[str, Scalar] | None = None) -> Best:
-        """The visited point with the best posterior mean; see `AskTell.best`."""
+        """The visited point with the best posterior mean; see `AskTell.best`.
+
+        Raises:
+            SpaceError: the context does not map names to values, or is not valid.
+            DataError: a value of the context cannot be written as JSON.
+        """
         if context is None:
             return Best(**self._get("/best"))
         asked = urlencode({"context": written(_context(context)["context"])})
@@ -583,7 +597,11 @@ class RemoteStudy:
         return dataframe_of(self.history())
 
     def events(self, after: int = 0) -> list[RemoteEvent]:
-        """The stored events after number `after`."""
+        """The stored events after number `after`.
+
+        Raises:
+            ConfigError: `after` is no whole number, or is negative.
+        """
         first = whole("after", after, least=0, most=MAX_SAFE)
         found = self._pages("/events", after=first, last=lambda page, after: page[-1]["seq"])
         return [_event(each) for each in found]

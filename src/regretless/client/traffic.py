@@ -73,6 +73,9 @@ def slot_of(unit: str | int, salt: str, slots: int = 10_000) -> int:
         salt: the `salt` of the table.
         slots: the number of slots of the table.
 
+    Raises:
+        DataError: the unit or the salt is no text and no whole number.
+
     Example:
         >>> slot_of("customer-17", salt="shop")
         2865
@@ -281,6 +284,7 @@ class Traffic:
         Raises:
             DataError: the value is not a finite number, or is so large that sums would not be.
             ConfigError: this object was closed.
+            UnknownTrialError: `seen` is no assignment, no trial and no number of one.
         """
         trial = seen.trial if isinstance(seen, Assignment) else seen
         if not is_number(value) or abs(value) > LARGEST:
@@ -290,7 +294,9 @@ class Traffic:
         number, x = whole("trial", number_of(trial), least=0, most=MAX_SAFE), float(value)
         with self._lock:
             if self._closed:
-                raise ConfigError(f"traffic of {self.study!r}: closed, and takes no outcomes")
+                raise ConfigError(
+                    f"traffic of {self.study!r} is closed, and takes no more outcomes"
+                )
             total = self._totals.setdefault(number, [0, 0.0, 0.0])
             total[0] += 1
             total[1] += x
@@ -299,7 +305,7 @@ class Traffic:
             self._start()
 
     def flush(self) -> bool:
-        """Send all outcomes now; whether the service has taken them."""
+        """Send all outcomes now, and return whether the service has taken them."""
         with self._sending:
             while batch := self._next_batch():
                 if not self._sent(*batch):
@@ -307,7 +313,11 @@ class Traffic:
         return True
 
     def close(self, patience: float = 10.0) -> None:
-        """Send the outcomes, for up to `patience` seconds, and end the background thread."""
+        """Send the outcomes, for up to `patience` seconds, and end the background thread.
+
+        Raises:
+            ConfigError: `patience` is no number of seconds.
+        """
         deadline = monotonic() + checked_seconds("patience", patience, least=0.0)
         with self._lock:
             self._closed = True
@@ -339,7 +349,7 @@ class Traffic:
         return int(waiting + under_way)
 
     def refresh(self) -> bool:
-        """Fetch the table now; whether the service has answered with one."""
+        """Fetch the table now, and return whether the service has answered with one."""
         try:
             self._fetch()
         except RegretlessError as error:
@@ -372,7 +382,7 @@ class Traffic:
         text_of(unit)  # an error does not wait for the table
         fallback = self._newest.fallback if self._baseline is None else self._baseline
         if fallback is None:
-            raise ConfigError("baseline: need one, because there is no table")
+            raise ConfigError("baseline: the service has sent no table yet, so give a baseline")
         return Assignment(fallback.copy(), None, None)
 
     def _start(self) -> None:

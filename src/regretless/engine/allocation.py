@@ -74,7 +74,7 @@ def _check_settings(optimizer: Optimizer) -> None:
     }
     for name, is_set in refused.items():
         if is_set:
-            raise ConfigError(f"allocate: a run with {name} can't share its traffic by a table")
+            raise ConfigError(f"allocate: a run with {name} can't split its traffic by a table")
 
 
 def next_table(optimizer: Optimizer, given: Split, now: datetime) -> Allocated:

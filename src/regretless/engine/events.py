@@ -84,9 +84,9 @@ def outcomes_of(
     if value is not None:
         outcomes[OBJECTIVE] = Outcome(value, sem, count)
     elif not others:
-        raise DataError("value: need a number, or metrics if there is none, got None")
+        raise DataError("value: need a number, or metrics instead of it, got None")
     elif sem is not None or count != 1 or control is not None:
-        raise ConfigError("sem, count and control belong to a value, which is None")
+        raise ConfigError("sem, count and control: need a value with them, got None")
     if control is not None:
         others[CONTROL] = measured(CONTROL, control)
     for name, (number, error) in others.items():

@@ -273,7 +273,7 @@ class Optimizer(WithLock):
         self.metric, self.unit = metric, unit
         self.drift = Drift.checked(drift)
         if self.drift is not None and self.model.noise != "constant":
-            raise ConfigError("drift: not together with noise='auto', give one of the two")
+            raise ConfigError("drift: not together with noise='auto'; leave one of the two out")
         if self._contexts is not None:
             self._check_combination()
         n0 = None if n0 is None else checked_n0(n0)
@@ -308,12 +308,14 @@ class Optimizer(WithLock):
         """Raise ConfigError for settings that have no meaning if the best point varies."""
         if self._known is not None and self._known.exact:
             raise ConfigError(
-                "optimum: with contexts the best value is another one in each; give a `bound`"
+                "optimum: with contexts each one has its own best value; give a `bound` instead"
             )
         if self.drift is not None:
-            raise ConfigError("drift: a run with contexts can't have it yet; leave one of them out")
+            raise ConfigError("drift: not together with contexts yet; leave one of the two out")
         if self.model.noise != "constant":
-            raise ConfigError("noise: a run with contexts needs 'constant'; leave one of them out")
+            raise ConfigError(
+                "noise: with contexts it must be 'constant'; leave one of the two out"
+            )
         if self.safety.change_cost:
             raise ConfigError(
                 "change_cost: with contexts the best setting changes with them; leave it out, or"
@@ -333,7 +335,7 @@ class Optimizer(WithLock):
         c: float | None = None,
         seed: int = 0,
     ) -> Optimizer:
-        """Create the optimiser of Theorem 1 in the paper; `theory.regret_bound` has its guarantee.
+        """The optimiser of Theorem 1 in the paper; `theory.regret_bound` has its guarantee.
 
         It is EIC with zero mean, nothing fitted or rescaled, lam^2 = 1 + 2/N, the centred grid of
         about sqrt(N) points, and omega_n = c sqrt(I_n + 1 + log(1/delta)).  Points that are alike
@@ -503,7 +505,7 @@ class Optimizer(WithLock):
         end_early: float = 0.05,
         time: datetime | None = None,
     ) -> Allocation:
-        """Split the traffic by a new table of settings; see `Study.allocate`.
+        """Split the traffic by a new table of settings, and return the table; see `Study.allocate`.
 
         Args:
             arms: the largest number of rows.  Each table uses so many evaluations of the budget.
@@ -859,8 +861,15 @@ class Optimizer(WithLock):
     ) -> Landscape:
         """The numbers that the policy would compare at these points now, with the last fit.
 
-        If the run has contexts, they are those of a context; None for the one that was seen last.
-        It raises the errors of `predict`.
+        Args:
+            points: the points, in your units.
+            context: a value for each context, if the run has contexts; None for the context that
+                was seen last.
+
+        Raises:
+            ConfigError: `points` is not a list of points, or the run has no contexts.
+            SpaceError: a point is not in the space, or the context is not valid.
+            NoResultsError: no result was told yet.
         """
         at = self._last_place()
         if context is not None or self._contexts is None:
@@ -906,6 +915,9 @@ class Optimizer(WithLock):
         """The optimiser as it was when it chose a trial, with the fit that the choice is based on.
 
         Its `landscape` has the numbers that the policy compared then.
+
+        Args:
+            trial: the trial, or its number.
 
         Raises:
             UnknownTrialError: there is no such trial.
@@ -1054,7 +1066,7 @@ class Optimizer(WithLock):
     def from_json(
         cls, text: str, *, policy: Policy | None = None, space: Space | None = None
     ) -> Optimizer:
-        """Restore the optimiser that `to_json` wrote.
+        """The optimiser that `to_json` wrote.
 
         Args:
             text: the JSON, of this release or an older one.
@@ -1186,9 +1198,13 @@ class Optimizer(WithLock):
     @in_turn
     @one_thread()
     def lead(self, fit: dict[str, Any] | None = None) -> Crowd | None:
-        """Search for candidates, for `propose_more`; None if there is nothing to search.
+        """Search for candidates, for `propose_more`, and return them.
 
-        Call it on a copy, which need not be up to date when the search is over.
+        It returns None if there is nothing to search.  Call it on a copy, which need not be up to
+        date when the search is over.
+
+        Args:
+            fit: what `fit_if_due` returned; None for the last fit.
         """
         if not (self._belief.told and self.has_followers):
             return None

@@ -775,7 +775,9 @@ class Records:
         # The object that the caller got is accepted even if the caller changed its params.
         if isinstance(trial, Trial) and trial is not record.trial and trial.params != record.params:
             asked = f"{record.params}, not {shown(trial.params)}"
-            raise UnknownTrialError(f"trial {number} is of another optimiser: here it was {asked}")
+            raise UnknownTrialError(
+                f"trial {number} belongs to another optimiser: here it has {asked}"
+            )
         return record
 
     def handed_out(self, number: int) -> Trial:

@@ -128,7 +128,14 @@ class LogExpectedImprovementCost(AnalyticAcquisitionFunction):
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """What `optimize_acqf` calls between the points of a batch."""
+        """Count points as pending.  `optimize_acqf` calls it between the points of a batch.
+
+        Args:
+            X_pending: points without a result, (m, d); None for no points.
+
+        Raises:
+            ConfigError: the posterior of the model is not Gaussian.
+        """
         # Past the analytic parent, which knows nothing of pending points.
         AcquisitionFunction.set_X_pending(self, X_pending)
         tried, under_way = self.X_baseline, 0
@@ -143,13 +150,21 @@ class LogExpectedImprovementCost(AnalyticAcquisitionFunction):
 
     @t_batch_mode_transform(expected_q=1)
     def forward(self, X: Tensor) -> Tensor:
-        """(b, 1, d) -> (b,)."""
+        """The logarithm of the value of each point: (b, 1, d) -> (b,).
+
+        Args:
+            X: points, each as a batch of one.
+        """
         sigma, z = self._sigma_and_z(X)
         slack: Tensor = (z - self.threshold).clamp(max=0.0)
         return sigma.log() + log_h(z) + self.penalty * slack
 
     def gate(self, X: Tensor) -> Tensor:
-        """z - t_m at points (..., d): at least 0 where trying is worth its cost."""
+        """The slack z - t_m at points (..., d).  It is at least 0 where a trial is worth its cost.
+
+        Args:
+            X: points, (..., d).
+        """
         return self._sigma_and_z(X.unsqueeze(-2))[1] - self.threshold
 
     def _sigma_and_z(self, X: Tensor) -> tuple[Tensor, Tensor]:
@@ -181,7 +196,11 @@ class LogExpectedImprovementCost(AnalyticAcquisitionFunction):
         return (shared * torch.linalg.solve(results, shared)).sum(dim=(-2, -1))
 
     def noise_variance(self, X: Tensor) -> Tensor:
-        """Of one observation at each of the points, (n, d) -> (n,)."""
+        """The noise variance of one observation at each of the points: (n, d) -> (n,).
+
+        Args:
+            X: points, (n, d).
+        """
         latent, observed = (
             self.model.posterior(
                 X, observation_noise=n, posterior_transform=self.posterior_transform
@@ -212,7 +231,7 @@ def _inputs_from_ax(
     With `{"horizon": ...}` instead, there is no end.
     """
     if constraints:
-        raise ConfigError(f"constraints: EIC knows none on outcomes, got {len(constraints)}")
+        raise ConfigError(f"constraints: EIC supports none on outcomes, got {len(constraints)}")
     data = training_data if hasattr(training_data, "X") else next(iter(training_data.values()))
     return {
         "model": model,

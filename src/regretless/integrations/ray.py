@@ -65,7 +65,7 @@ class RegretlessSearch(Searcher):
 
     Raises:
         ConfigError: the metric is not a string, or the space has none of Tune's search spaces, a
-            grid search, or a search space that has no match here.  Other settings are checked when
+            grid search, or a search space that is not supported.  Other settings are checked when
             the budget is known, in the first call of `suggest` at the latest.
         MissingExtraError: Ray Tune is not installed (when the module is imported).
 
@@ -123,7 +123,19 @@ class RegretlessSearch(Searcher):
     def set_search_properties(
         self, metric: str | None, mode: str | None, config: Config, **spec: Any
     ) -> bool:
-        """What the Tuner knows, where it was not given; False if a space was."""
+        """Take from the Tuner what was not given.  Ray Tune calls it once.
+
+        It returns False if a space was given, so that the Tuner needs none.
+
+        Args:
+            metric: the metric of the Tuner.
+            mode: `min` or `max`.
+            config: the space of the Tuner.
+            **spec: further settings; `num_samples` is the budget if none was given.
+
+        Raises:
+            ConfigError: the space, the metric or the mode is missing or not valid.
+        """
         samples = spec.get("num_samples", -1)
         if self._endings is not None:  # it goes on, in another experiment
             optimizer = self._endings.optimizer
@@ -173,7 +185,19 @@ class RegretlessSearch(Searcher):
         pruned: bool = False,
         intermediate_values: list[float] | None = None,
     ) -> None:
-        """A result that was known before; it costs no budget."""
+        """Take a result that was known before.  It uses no budget.
+
+        Args:
+            parameters: the point.
+            value: the result.
+            error: whether the trial failed.
+            pruned: whether the trial was stopped early.
+            intermediate_values: they are ignored.
+
+        Raises:
+            ConfigError: the space, the metric or the mode is not known yet.
+            DataError: the value is not a number.
+        """
         endings, space = self._ready()
         endings.add(
             space.point(parameters), self._number(None if error else value, "a known point")
@@ -204,7 +228,7 @@ class RegretlessSearch(Searcher):
         return Best(**vars(best) | {"params": space.config(best.params)})
 
     def explain(self, trial_id: str) -> str:
-        """Why this trial was chosen, in a sentence, while it runs.
+        """The sentence that says why this trial was chosen, while it runs.
 
         Args:
             trial_id: Tune's name of the trial.
@@ -370,7 +394,7 @@ def _parameter(name: str, domain: sample.Domain) -> Parameter:
     if isinstance(domain, sample.Float) and (uniform or (log and step is None)):
         return Float(domain.lower, domain.upper, log, step)
     kind = f"{type(domain).__name__} with {type(domain.get_sampler()).__name__}"
-    raise ConfigError(f"{name}: this search space ({kind}, {domain.domain_str}) has no match here")
+    raise ConfigError(f"{name}: this search space ({kind}, {domain.domain_str}) is not supported")
 
 
 def _outside(domain: sample.Domain, value: Scalar) -> Any:

@@ -93,6 +93,9 @@ class Kernel(ABC):
     def from_json(data: Mapping[str, Any]) -> Kernel:
         """The kernel that `to_json` wrote.
 
+        Args:
+            data: what `to_json` returned.
+
         Raises:
             ConfigError: no class has this name.
         """
@@ -109,7 +112,11 @@ class Kernel(ABC):
 
     @abstractmethod
     def with_theta(self, theta: Array) -> Kernel:
-        """The same kernel with other parameters."""
+        """The same kernel with other parameters.
+
+        Args:
+            theta: the parameters, as `theta` returns them.
+        """
 
     def priors(self, rules: PriorRules) -> tuple[Prior, ...]:
         """The bounds and the prior of each entry of `theta`.
@@ -127,46 +134,85 @@ class Kernel(ABC):
 
         Distances in a cube grow with its square root, and with them the length-scales that are
         likely.
+
+        Args:
+            rules: a version of the defaults.
         """
         return sum(prior.is_length for prior in self.priors(rules))
 
     @abstractmethod
     def gram(self, x: Array, z: Array | None = None) -> Array:
-        """The matrix of k(x_i, z_j) for the rows of x and z; K(x, x) without z."""
+        """The matrix of k(x_i, z_j) for the rows of x and z; K(x, x) without z.
+
+        Args:
+            x: points, one a row.
+            z: points, one a row; None for those of x.
+        """
 
     @abstractmethod
     def gram_vjp(self, x: Array) -> tuple[Array, Pullback]:
-        """K(x, x), and the function W -> sum_ij W_ij dK_ij/dtheta for symmetric W."""
+        """The matrix K(x, x), and the function W -> sum_ij W_ij dK_ij/dtheta for symmetric W.
+
+        Args:
+            x: points, one a row.
+        """
 
     @abstractmethod
     def cross_vjp(self, x: Array, z: Array) -> tuple[Array, Pullback]:
-        """K(x, z), and the function A -> sum_j A_qj dk(x_q, z_j)/dx_q.
+        """The matrix K(x, z), and the function A -> sum_j A_qj dk(x_q, z_j)/dx_q.
 
         The gradient is zero in columns of choices.
+
+        Args:
+            x: points, one a row.
+            z: points, one a row.
         """
 
     @abstractmethod
     def features(self, rng: Generator, count: int) -> Features:
         """Draw `count` random functions phi_j with E[phi_j(x) phi_j(x')] = k(x, x').
 
+        Args:
+            rng: the generator to draw from.
+            count: how many functions to draw.
+
         Returns:
             One function x -> (phi(x), A -> d/dx_q sum_j A_qj phi_j(x_q)).
         """
 
     def diag(self, x: Array) -> Array:
-        """k(x_i, x_i) for the rows of x."""
+        """The values k(x_i, x_i) for the rows of x.
+
+        Args:
+            x: points, one a row.
+        """
         return np.full(len(x), self.variance)
 
     def scales(self, dim: int) -> Array:
-        """The distance over which the kernel changes, per column; infinite if it is constant."""
+        """The distance over which the kernel changes, per column; infinite if it is constant.
+
+        Args:
+            dim: the number of columns.
+        """
         return np.full(dim, np.inf)
 
     def gram_dtheta(self, x: Array, weights: Array) -> Array:
-        """sum_ij W_ij dK_ij/dtheta."""
+        """The slopes sum_ij W_ij dK_ij/dtheta.
+
+        Args:
+            x: points, one a row.
+            weights: W, a symmetric matrix.
+        """
         return self.gram_vjp(x)[1](weights)
 
     def gram_dx(self, x: Array, z: Array, weights: Array) -> Array:
-        """sum_j A_qj dk(x_q, z_j)/dx_q."""
+        """The slopes sum_j A_qj dk(x_q, z_j)/dx_q.
+
+        Args:
+            x: points, one a row.
+            z: points, one a row.
+            weights: A, with a row for each x and a column for each z.
+        """
         return self.cross_vjp(x, z)[1](weights)
 
 

@@ -75,6 +75,9 @@ class Drift:
     def checked(cls, given: object) -> Drift | None:
         """The setting that a user gave: None, "auto", a `Drift`, or its JSON.
 
+        Args:
+            given: the setting.
+
         Raises:
             ConfigError: it is something else.
         """

@@ -118,7 +118,11 @@ class Model:
 
     @classmethod
     def default(cls, rules: ModelRules) -> Model:
-        """The default model of a version of the defaults."""
+        """The default model of a version of the defaults.
+
+        Args:
+            rules: a version of the defaults; None for the newest.
+        """
         return cls(**rules._asdict())
 
     @classmethod
@@ -163,7 +167,12 @@ class Model:
         return Hyper(kernel, self.lam2, self.omega2, self._mean_precision(rules))
 
     def posterior(self, data: Data, hyper: Hyper) -> Posterior:
-        """The posterior given data.  A subclass may return another kind of `Posterior`."""
+        """The posterior given data.  A subclass may return another kind of `Posterior`.
+
+        Args:
+            data: the results, in the units of the model.
+            hyper: the fitted kernel and noise.
+        """
         return GP.of(data, hyper)
 
     def _mean_precision(self, rules: FitRules) -> float | None:
@@ -172,7 +181,11 @@ class Model:
         return rules.priors.mean_precision if self.method == "map" else 0.0
 
     def signal_prior(self, rules: FitRules) -> tuple[float, float]:
-        """(a, b) of the inverse-gamma prior of omega^2; (0, 0) if there is none."""
+        """The pair (a, b) of the inverse-gamma prior of omega^2; (0, 0) if there is none.
+
+        Args:
+            rules: a version of the defaults.
+        """
         return rules.priors.signal if self.method == "map" else (0.0, 0.0)
 
     def to_json(self) -> dict[str, Any]:
@@ -190,6 +203,9 @@ class Model:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Model:
         """The model that `to_json` wrote.
+
+        Args:
+            data: what `to_json` returned.
 
         Raises:
             ConfigError: the kernel is unknown, or a setting is out of range.

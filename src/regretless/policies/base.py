@@ -142,7 +142,11 @@ class PolicyInput:
         return self.incumbent_at(points[row]) if self.fixed else Incumbent(points[row], row)
 
     def incumbent_at(self, x: Array) -> Incumbent:
-        """The point x as an incumbent."""
+        """The point x as an incumbent.
+
+        Args:
+            x: a point of the unit cube.
+        """
         same = np.flatnonzero((self.posterior.points == x).all(axis=1))
         return Incumbent(x, int(same[0]) if len(same) else None)
 
@@ -283,11 +287,19 @@ class Policy:
         check_flag("merge", self.merge)
 
     def score(self, inputs: PolicyInput) -> Score:
-        """What the search maximises, with its constraints."""
+        """What the search maximises, with its constraints.
+
+        Args:
+            inputs: what is known when the point is chosen.
+        """
         raise NotImplementedError(f"{type(self).__name__} needs no search, so it has no score")
 
     def shortcut(self, inputs: PolicyInput) -> Array | None:
-        """The next point if it needs no search; None to search."""
+        """The next point if it needs no search; None to search.
+
+        Args:
+            inputs: what is known when the point is chosen.
+        """
         return None
 
     def settle(self, inputs: PolicyInput, value: float) -> int | None:
@@ -303,13 +315,21 @@ class Policy:
         return None
 
     def threshold(self, inputs: PolicyInput) -> float | None:
-        """t_m, the smallest z that the policy allows; None if it has no gate."""
+        """The threshold t_m, the smallest z that the policy allows; None if it has no gate.
+
+        Args:
+            inputs: what is known when the point is chosen.
+        """
         return None
 
     def thresholds(self, inputs: PolicyInput, s: Array) -> Array | float | None:
         """The smallest z that the policy allows at points with the posterior sds s.
 
         It is `threshold`, unless a known ceiling leaves little room for an improvement.
+
+        Args:
+            inputs: what is known when the point is chosen.
+            s: the posterior sds of the points.
         """
         threshold = self.threshold(inputs)
         if threshold is None or inputs.ceiling is None:
@@ -318,7 +338,11 @@ class Policy:
         return gate_below(self.horizon(inputs), (inputs.ceiling.above(xi, omega) - xi) / s)[0]
 
     def gates(self, inputs: PolicyInput) -> tuple[Constraint, ...]:
-        """The gate as a constraint of the score; empty if the policy has no gate."""
+        """The gate as a constraint of the score; empty if the policy has no gate.
+
+        Args:
+            inputs: what is known when the point is chosen.
+        """
         threshold = self.threshold(inputs)
         if threshold is None:
             return ()
@@ -330,7 +354,11 @@ class Policy:
         return (CappedGate(xi, inputs.ceiling.above(xi, omega), self.horizon(inputs), omega),)
 
     def improvement(self, inputs: PolicyInput) -> Callable[..., tuple[Array, Array, Array]]:
-        """The function (mu, s) -> log EI and its slopes; a known ceiling limits the improvement."""
+        """The function (mu, s) -> log EI and its slopes; a known ceiling limits the improvement.
+
+        Args:
+            inputs: what is known when the point is chosen.
+        """
         xi = self.xi(inputs)
         if inputs.ceiling is None:
             return lambda mu, s: log_ei(mu, s, xi)
@@ -349,15 +377,27 @@ class Policy:
         )
 
     def horizon(self, inputs: PolicyInput) -> float:
-        """The number of evaluations in which a gain has to make up for a loss, from this one on."""
+        """The number of evaluations in which a gain has to make up for a loss, from this one on.
+
+        Args:
+            inputs: what is known when the point is chosen.
+        """
         return inputs.horizon.steps
 
     def xi(self, inputs: PolicyInput) -> float:
-        """xi, the incumbent value that an improvement is measured from."""
+        """The value xi of the incumbent that an improvement is measured from.
+
+        Args:
+            inputs: what is known when the point is chosen.
+        """
         return incumbent_value(inputs, "mean")
 
     def omega(self, inputs: PolicyInput) -> float:
-        """omega_n, the scale of the posterior sd."""
+        """The factor omega_n, the scale of the posterior sd.
+
+        Args:
+            inputs: what is known when the point is chosen.
+        """
         return inputs.posterior.omega
 
     def to_json(self) -> dict[str, Any]:

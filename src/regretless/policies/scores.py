@@ -115,11 +115,18 @@ class Constraint(ABC):
 
     @abstractmethod
     def slack(self, at: Predicted) -> Array:
-        """The slack of each point; at least 0 if the point is feasible."""
+        """The slack of each point; at least 0 if the point is feasible.
+
+        Args:
+            at: the points, with their posterior means and sds.
+        """
 
     @abstractmethod
     def slopes(self, at: Predicted) -> tuple[Array | float, Array | float, Array | None]:
         """The slopes of `unit` times the slack.
+
+        Args:
+            at: the points, with their posterior means and sds.
 
         Returns:
             The slopes in mu, in s = omega sigma and in x.  The last one has the shape (q, d), or is
@@ -129,15 +136,27 @@ class Constraint(ABC):
     def slack_and_slopes(
         self, at: Predicted
     ) -> tuple[Array, tuple[Array | float, Array | float, Array | None]]:
-        """Both at once, for a constraint whose two answers have work in common."""
+        """What `slack` and `slopes` return, for a constraint that works both out at once.
+
+        Args:
+            at: the points, with their posterior means and sds.
+        """
         return self.slack(at), self.slopes(at)
 
     def admits(self, x: Array) -> bool:
-        """A last check of the chosen point x, where the slack is only an approximation."""
+        """A last check of the chosen point x, where the slack is only an approximation.
+
+        Args:
+            x: a point of the unit cube.
+        """
         return True
 
     def numbers(self, x: Array) -> dict[str, Any]:
-        """Attributes of a `Decision` that say how the chosen point x keeps to the constraint."""
+        """The attributes of a `Decision` that say how the chosen point x keeps to the constraint.
+
+        Args:
+            x: a point of the unit cube.
+        """
         return {}
 
 
@@ -342,7 +361,11 @@ class Score(ABC):
     unit: float = 1.0
 
     def within(self, *constraints: Constraint) -> Self:
-        """The same score with further constraints."""
+        """The same score with further constraints.
+
+        Args:
+            *constraints: the constraints to add.
+        """
         return replace(self, constraints=(*self.constraints, *constraints))
 
     @property
@@ -353,7 +376,11 @@ class Score(ABC):
 
     @abstractmethod
     def scales(self, dim: int) -> Array:
-        """For each column, the distance over which the score changes: the unit of a step."""
+        """For each column, the distance over which the score changes: the unit of a step.
+
+        Args:
+            dim: the number of columns.
+        """
 
     @abstractmethod
     def __call__(self, x: Array) -> tuple[Array, Array]:
@@ -361,19 +388,31 @@ class Score(ABC):
 
     @abstractmethod
     def at_rows(self, rows: Rows) -> tuple[Array, Array]:
-        """Values and slacks at these points of the posterior, which are cheaper than others."""
+        """Values and slacks at these points of the posterior, which are cheaper than others.
+
+        Args:
+            rows: numbers of points that the posterior knows.
+        """
 
     def over(self, candidates: Candidates) -> tuple[Array, Array]:
-        """Values and slacks at the candidates: the visited points, followed by the others."""
+        """Values and slacks at the candidates: the visited points, followed by the others.
+
+        Args:
+            candidates: the points, one a row.
+        """
         known, new = self.at_rows(candidates.rows), self(candidates.others)
         return np.append(known[0], new[0]), np.append(known[1], new[1])
 
     @abstractmethod
     def ascend(self, x: Array, barrier: float) -> tuple[Array, Array]:
-        """value + barrier * log(slack), summed over the constraints, and its gradient.
+        """The sum of value + barrier * log(slack) over the constraints, and its gradient.
 
         Below slack = barrier / STEEP, the tangent of slope STEEP replaces the logarithm.  So a
         search may start at an infeasible point, and moves into the feasible set.
+
+        Args:
+            x: points, one a row.
+            barrier: the weight of the logarithm.
         """
 
     def _slack(self, at: Predicted) -> Array:

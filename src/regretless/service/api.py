@@ -434,5 +434,5 @@ async def ready(studies: All) -> schema.Health:
     """200 if the process and its storage answer, 503 if the storage does not."""
     if not await studies.ready():
         # This endpoint needs no token, so it must not show the storage's name.
-        raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "the storage is away")
+        raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "the storage cannot be reached")
     return schema.Health(version=regretless.__version__)

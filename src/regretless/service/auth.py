@@ -119,7 +119,7 @@ class Tokens:
         bearer = self.bearer(authorization)
         signers = [one for one in self._known if bearer is not None and one.digest == bearer.who]
         if not signers:
-            raise ConfigError("link: only a token of the file can sign one")
+            raise ConfigError("link: only a token of the token file can sign a link")
         return _signed(signers[0], study, days)
 
     def link(self, study: str | None, days: float, name: str | None = None) -> str:
@@ -137,7 +137,7 @@ class Tokens:
         """
         signers = [one for one in self._known if name is None or one.name == name]
         if not signers:
-            raise ConfigError(f"name: no token of the file is called {shown(name)}")
+            raise ConfigError(f"name: the token file has no token named {shown(name)}")
         return _signed(signers[0], study, days)
 
     def _of_link(self, token: str) -> Bearer | None:
@@ -206,10 +206,10 @@ def _read(path: Path) -> tuple[Token, ...]:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{path}: a token is plain ASCII") from None
+        raise ConfigError(f"{path}: a token must be plain ASCII") from None
     written = [(n, line.split()) for n, line in enumerate(lines, 1) if not _is_empty(line)]
     if not written:
-        raise ConfigError(f"{path}: holds no token")
+        raise ConfigError(f"{path}: the file has no token; write a line with one")
     return tuple(_token(path, n, words) for n, words in written)
 
 

@@ -79,7 +79,9 @@ class Desk:
         """
         left = view.optimizer.remaining
         if view.optimizer.contexts is not None:
-            raise ConfigError("forecast: nobody knows the contexts of the rest of the run")
+            raise ConfigError(
+                "forecast: not for a run with contexts, because the next contexts are not known"
+            )
         if left > MOST_TRIALS:
             raise ConfigError(
                 f"forecast: a service simulates at most {MOST_TRIALS} trials, and"
@@ -88,7 +90,7 @@ class Desk:
         if last.is_under_way or last.serves(view.seq, draws, over):
             return last
         if not view.optimizer.observations:
-            raise NoResultsError("no result was told yet: there is nothing to draw functions from")
+            raise NoResultsError("forecast: no result was told yet; tell one first")
         if over is not None:
             over = view.optimizer.space.validate(over)
         ahead = Ahead(view.seq, draws, over, "waiting")

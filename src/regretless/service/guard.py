@@ -83,7 +83,10 @@ class Guard:
             return None
         self._check_rate(bearer.who if bearer else network((scope.get("client") or ("",))[0]))
         if (origin := headers.get("origin")) is not None and _split(origin).netloc != host:
-            raise Refused(HTTPStatus.FORBIDDEN, f"origin: another site's page, {origin[:100]!r}")
+            raise Refused(
+                HTTPStatus.FORBIDDEN,
+                f"Origin: a page of another site may not send this, got {origin[:100]!r}",
+            )
         if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             kind = headers.get("content-type", "")[:100]
             raise Refused(
@@ -108,7 +111,7 @@ class Guard:
         if not (name in ("localhost", self._host) or is_address(name)):
             raise Refused(
                 HTTPStatus.MISDIRECTED_REQUEST,
-                f"Host: without tokens need localhost or an address, got {host[:100]!r}",
+                f"Host: without tokens, need localhost or an IP address, got {host[:100]!r}",
             )
 
     def _check_token(self, authorization: str, scope: Scope) -> Bearer:
@@ -123,7 +126,7 @@ class Guard:
         if bearer.right != WRITE and scope["method"] not in SAFE:
             raise Refused(HTTPStatus.FORBIDDEN, "the token is read-only")
         if bearer.study is not None and not _is_of(bearer.study, scope["path"]):
-            raise Refused(HTTPStatus.FORBIDDEN, "the link shows one study and nothing else")
+            raise Refused(HTTPStatus.FORBIDDEN, "this link gives access to one study only")
         return bearer
 
 
@@ -162,7 +165,7 @@ async def _body(receive: Receive) -> bytes:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise Refused(HTTPStatus.BAD_REQUEST, "the client hung up")
+                    raise Refused(HTTPStatus.BAD_REQUEST, "the client closed the connection")
                 part = message.get("body", b"")
                 parts.append(part)
                 size += len(part)

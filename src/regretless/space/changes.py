@@ -114,9 +114,7 @@ def _widened(old: Parameter, name: str, new: object) -> Parameter:
     if not isinstance(new, Parameter) or type(new) is not type(old):
         raise SpaceError(f"widen: {name}: need a {type(old).__name__}, got {shown(new)}")
     if isinstance(old, Structured) and new != old:
-        raise SpaceError(
-            f"widen: {name}: nobody can list the values of {shown(old)}: add a parameter instead"
-        )
+        raise SpaceError(f"widen: {name}: can't widen {shown(old)}; add a parameter instead")
     scale = old.scale
     few = not isinstance(scale, Line) and scale.levels is not None
     places = old.places() if few else np.array([0.0, 1.0])

@@ -46,7 +46,7 @@ class Condition:
         """
         name = self.parameter
         if parent.kind == "structured":
-            raise SpaceError(f"{name} has values with parts: no parameter can depend on it")
+            raise SpaceError(f"{name} is a structured parameter: no parameter can depend on it")
         if self.values:
             if parent.is_continuous:
                 raise SpaceError(f"{name} has a range: use at_least or at_most instead of values")
@@ -57,7 +57,7 @@ class Condition:
         high = _EVER if self.at_most is None else _cell(parent, self._bound("at_most", parent))[1]
         if low >= high:
             raise SpaceError(
-                f"{name}: nothing is at least {shown(self.at_least)} and at most"
+                f"{name}: no value is at least {shown(self.at_least)} and at most"
                 f" {shown(self.at_most)}"
             )
         return ((low, high),)

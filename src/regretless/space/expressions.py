@@ -56,7 +56,7 @@ class _Reader:
         try:
             tree = ast.parse(self.text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise self._wrong("this is no comparison such as 'a + b <= 1'") from None
+            raise self._wrong("need a comparison such as 'a + b <= 1'") from None
         if sum(1 for _ in ast.walk(tree)) > MOST_PARTS:
             raise self._wrong("it has too many parts")
         joined = isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And)
@@ -73,7 +73,9 @@ class _Reader:
         out = []
         for op, left, right in zip(tree.ops, sides, sides[1:], strict=False):
             if isinstance(op, ast.Eq):
-                raise self._wrong("an equation leaves no room: leave out one of its parameters")
+                raise self._wrong(
+                    "an equation is not allowed: leave out one of its parameters, and compute it"
+                )
             if not isinstance(op, ast.LtE | ast.Lt | ast.GtE | ast.Gt):
                 raise self._wrong("need a comparison by <=, >=, < or >")
             small, large = (left, right) if isinstance(op, ast.LtE | ast.Lt) else (right, left)
@@ -93,7 +95,7 @@ class _Reader:
         if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.keywords:
             return self._call(tree.func.id, [self._node(each) for each in tree.args])
         part = ast.get_source_segment(self.text.strip(), tree)
-        raise self._wrong(f"{shown(part)} is none of numbers, parameters and + - * / **")
+        raise self._wrong(f"{shown(part)} is not allowed: need numbers, parameters and + - * / **")
 
     def _constant(self, value: object) -> Node:
         if isinstance(value, str):

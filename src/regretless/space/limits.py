@@ -193,7 +193,7 @@ def limits_of(space: Space, where: tuple[str | Function, ...]) -> tuple[Limit, .
             columns = tuple(space.names.index(name) for name in named)
             for name, j in zip(named, columns, strict=True):
                 if not space.columns[j].has_numbers:
-                    raise SpaceError(f"where: {shown(given)}: {name} has no numbers")
+                    raise SpaceError(f"where: {shown(given)}: {name} has no numeric values")
             out += [TextLimit(given, each, columns, space) for each in comparisons]
         elif callable(given):
             out.append(FunctionLimit(given, space))

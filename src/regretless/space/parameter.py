@@ -160,6 +160,9 @@ class Parameter(ABC):
 
         These are one level up and down if the levels have an order, and all other levels if they
         have none.  A continuous parameter has no moves, because a search follows gradients there.
+
+        Args:
+            u: a coordinate in [0, 1].
         """
         scale = self.scale
         if isinstance(scale, Line):
@@ -184,7 +187,11 @@ class Parameter(ABC):
         return self.has_order and all(is_real(self._value(k)) for k in listed)
 
     def numbers(self, u: Array) -> tuple[Array, Array]:
-        """The values at these coordinates, and their slopes there; also between the levels."""
+        """The values at these coordinates, and their slopes there; also between the levels.
+
+        Args:
+            u: coordinates in [0, 1].
+        """
         scale = self.scale
         if isinstance(scale, Line):
             return scale.values(u)
@@ -201,7 +208,11 @@ class Parameter(ABC):
         return np.interp(u, levels, values), rises[cell]
 
     def is_active(self, params: Mapping[str, Any]) -> bool:
-        """Whether the parameter exists, given the values of the parameters before it."""
+        """Whether the parameter exists, given the values of the parameters before it.
+
+        Args:
+            params: the values of the parameters before this one, by name.
+        """
         return True
 
     @abstractmethod
@@ -225,13 +236,21 @@ class Parameter(ABC):
         """The level of a valid value."""
 
     def encode(self, value: Any) -> float:
-        """The coordinate in [0, 1] of a valid value."""
+        """The coordinate in [0, 1] of a valid value.
+
+        Args:
+            value: a valid value.
+        """
         if isinstance(self.scale, Line):
             return self.scale.to_unit(value)
         return self.scale.at(np.asarray(self._index(value))).item()
 
     def decode(self, u: float) -> Scalar:
-        """The value of the parameter that is nearest to the coordinate u."""
+        """The value of the parameter that is nearest to the coordinate u.
+
+        Args:
+            u: a coordinate in [0, 1].
+        """
         if isinstance(self.scale, Line):
             return self.scale.to_value(u)
         return self._value(self.scale.nearest(np.clip(np.asarray(u), 0.0, 1.0)).item())

@@ -108,15 +108,28 @@ class Space:
         return Region(self, self.limits)
 
     def keeps(self, points: Array) -> NDArray[np.bool_]:
-        """For each canonical point, whether it keeps all limits."""
+        """For each canonical point, whether it keeps all limits.
+
+        Args:
+            points: canonical points, one a row.
+        """
         return self._region.keeps(points) if self.where else np.ones(len(points), dtype=bool)
 
     def repaired(self, points: Array) -> Array:
-        """Canonical points; those that break a limit are moved inside."""
+        """The points, with those that break a limit moved inside.
+
+        Args:
+            points: canonical points, one a row.
+        """
         return self._region.repaired(points) if self.where else points
 
     def drawn(self, count: int, rng: np.random.Generator) -> Array:
-        """So many random points that keep all limits, of shape (count, dim)."""
+        """So many random points that keep all limits, of shape (count, dim).
+
+        Args:
+            count: how many points to draw.
+            rng: the generator to draw from.
+        """
         if self.where:
             return self._region.drawn(count, rng)
         return self.spread(rng.random((count, self.dim)))
@@ -411,6 +424,9 @@ class Space:
     def from_json(cls, data: Mapping[str, Any]) -> Space:
         """The space that `to_json` wrote, if none of its limits is a function.
 
+        Args:
+            data: what `to_json` returned.
+
         Raises:
             SpaceError: the JSON describes no valid space.
         """
@@ -533,20 +549,31 @@ class Space:
         return mapped
 
     def settled(self, points: Array) -> Array:
-        """Points made of canonical coordinates, with inactive columns where they rest.
+        """The points with canonical coordinates, and with inactive columns where they rest.
 
         Only where some parameter may be inactive does this change anything, or cost anything.
+
+        Args:
+            points: points of the unit cube, one a row.
         """
         return self.canonical(points) if self.conditional else points
 
     def active(self, points: Array) -> NDArray[np.bool_]:
-        """For each coordinate of canonical points, whether its parameter exists there."""
+        """For each coordinate of canonical points, whether its parameter exists there.
+
+        Args:
+            points: canonical points, one a row.
+        """
         if not self.conditional:
             return np.ones(points.shape, dtype=bool)
         return self._active_in(points)
 
     def resting(self, points: Array) -> Array:
-        """The points, with inactive columns where they rest.  Other columns are not rounded."""
+        """The points, with inactive columns where they rest.  Other columns are not rounded.
+
+        Args:
+            points: points of the unit cube, one a row.
+        """
         if not self.conditional:
             return points
         return np.where(self._active_in(points), points, self._resting)

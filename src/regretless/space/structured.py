@@ -92,29 +92,56 @@ class Structured(Parameter):
 
     @abstractmethod
     def draw(self, rng: Generator) -> Any:
-        """A value at random."""
+        """A value at random.
+
+        Args:
+            rng: the generator to draw from.
+        """
 
     @abstractmethod
     def neighbours(self, value: Any, rng: Generator) -> Iterable[Any]:
-        """Values that differ from this one by a small change, in random order; perhaps endless."""
+        """Values that differ from this one by a small change, in random order; perhaps endless.
+
+        Args:
+            value: a valid value.
+            rng: the generator to draw from.
+        """
 
     @abstractmethod
     def features(self, value: Any) -> View | tuple[View, ...]:
-        """The numbers by which the model compares two values."""
+        """The numbers by which the model compares two values.
+
+        Args:
+            value: a valid value.
+        """
 
     def check(self, value: Any) -> Any:
-        """The valid value that is meant; SpaceError without the parameter's name if there is none.
+        """The valid value that is meant.
 
         The default accepts whatever `read` accepts.
+
+        Args:
+            value: what a user gave.
+
+        Raises:
+            SpaceError: the value is not valid.  Its message need not name the parameter.
         """
         return value
 
     def read(self, plain: Any) -> Any:
-        """The object that the methods above work with, from plain JSON; the default keeps it."""
+        """The object that the methods above work with, from plain JSON; the default keeps it.
+
+        Args:
+            plain: plain JSON types.
+        """
         return plain
 
     def write(self, value: Any) -> Any:
-        """Plain JSON from an object that the methods above work with; the default keeps it."""
+        """Plain JSON from an object that the methods above work with; the default keeps it.
+
+        Args:
+            value: a valid value.
+        """
         return value
 
     @property
@@ -153,7 +180,13 @@ class Structured(Parameter):
         return self.moved(u, _rng(self._known.name(u)), _MOVES)
 
     def moved(self, u: float, rng: Generator, count: int) -> Array:
-        """The coordinates of at most `count` neighbours, drawn at random."""
+        """The coordinates of at most `count` neighbours, drawn at random.
+
+        Args:
+            u: the coordinate of a value.
+            rng: the generator to draw from.
+            count: the largest number of neighbours.
+        """
         here = self._known.name(u)
         around = islice(self.neighbours(self._object(here), rng), count)
         names = dict.fromkeys(self._known.add(self._written(value)) for value in around)
@@ -181,7 +214,11 @@ class Structured(Parameter):
         return Store(self)
 
     def drawn(self, rng: Generator) -> str:
-        """The JSON of a value at random."""
+        """The JSON of a value at random.
+
+        Args:
+            rng: the generator to draw from.
+        """
         return self._written(self.draw(rng))
 
     def _text(self, value: object, name: str = "value") -> str:
@@ -207,11 +244,21 @@ class Structured(Parameter):
         """Half the squared distances of the features, view by view, in units of the view.
 
         The unit is the mean distance of two values that are drawn at random.
+
+        Args:
+            u: coordinates of values.
+            v: coordinates of values.
         """
         return self._measured.distances(u, v)
 
     def projected(self, u: Array, keys: tuple[int, ...], count: int) -> tuple[Array, ...]:
-        """Random projections of the features, see `Views`."""
+        """Random projections of the features, for the kernel.
+
+        Args:
+            u: coordinates of values.
+            keys: the seeds of the projections, one for each view.
+            count: how many projections to draw.
+        """
         return self._measured.projected(u, keys, count)
 
     @cached_property

@@ -61,7 +61,11 @@ class Asking(Serving):
         raise answer
 
     def ask_key(self, key: str | None) -> str | None:
-        """The key in the journal of an ask with this key, for a `Wish`."""
+        """The key in the journal of an ask with this key, for a `Wish`.
+
+        Args:
+            key: the key of the caller.
+        """
         return self._key("ask", key)
 
     def ask_each(self, wishes: Sequence[Wish], *, hurry: bool = False) -> list[Answer]:

@@ -533,7 +533,9 @@ def _dump(kind: str, body: dict[str, Any], actor: str | None = None) -> tuple[st
     except (TypeError, ValueError, RecursionError) as error:
         raise DataError(f"the body of {kind!r} cannot be JSON: {error}") from error
     if _actor(again) != actor or again != body:
-        raise DataError(f"the body of {kind!r} would not return from JSON as it is: {body!r:.200}")
+        raise DataError(
+            f"the body of {kind!r} cannot be stored as JSON without a change: {body!r:.200}"
+        )
     if len(text) > MAX_BODY:
         raise DataError(f"the body of {kind!r} has {len(text)} characters; at most {MAX_BODY}")
     return text, again

@@ -206,6 +206,9 @@ class Reading(ABC):
         """Keep the posterior that a snapshot has built, so that the next snapshot has it.
 
         Call it after the questions about a snapshot of this study.  It changes no answer.
+
+        Args:
+            view: the snapshot.
         """
         with self._lock:
             self._state.optimizer._take_posterior_of(view.optimizer)

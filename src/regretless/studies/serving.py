@@ -90,10 +90,14 @@ class Serving(Reading):
             renew: whether to make a new table in any case, for example because a period is over.
             time: the time of the table; None for now.
 
+        Returns:
+            The table.
+
         Raises:
             ArchivedError: the study is archived.
             ConfigError: a setting is out of range, or the study has settings that do not go with
                 it: contexts, drift, a loss budget, guardrails, limited steps, approval.
+            DataError: `time` is not a time.
 
         Example:
             table = study.allocate(arms=8, ttl=600)
@@ -124,9 +128,9 @@ class Serving(Reading):
         delay: float = 0.0,
         end_early: float = 0.05,
     ) -> Allocation | None:
-        """What `allocate` would return at once; None if it would make a new table.  For services.
+        """What `allocate` would return at once; None if it would make a new table.
 
-        It raises the errors of `allocate`.
+        Parameters and errors are those of `allocate`.  For services; users do not need it.
         """
         Split.checked(arms, ttl, delay, end_early)
         with self._lock:
@@ -166,6 +170,9 @@ class Serving(Reading):
 
     def report_all(self, reports: Sequence[Report]) -> list[RegretlessError | None]:
         """Store several reports at once, for front ends: the disk is waited for once.
+
+        Args:
+            reports: the reports, each with its trial and its key.
 
         Returns:
             For each report, what is wrong with it; None if it is on disk.

@@ -30,7 +30,7 @@ def policy_of_ones_own(study: str, created: Created, given: object) -> Policy | 
     if not isinstance(given, Policy):
         raise ConfigError(
             f"study {shown(study)} was created with a policy of your own,"
-            f" {shown(stored.get('name'))}: hand an instance of it to open"
+            f" {shown(stored.get('name'))}: give an instance of it as `policy`"
         )
     return given
 

@@ -52,7 +52,7 @@ class SQLite:
         opened here, because the process would lose SQLite's locks on it when it is closed again.
         """
         if self.path.is_dir():
-            raise StorageError(f"{self.label}: is a folder, and a journal is a file")
+            raise StorageError(f"{self.label}: is a folder; give the path of a file")
         wal = self.path.with_name(self.path.name + "-wal")
         found = self.path.exists()
         if found and (not self.path.is_file() or self.path.stat().st_size > 0):

@@ -22,24 +22,26 @@ def backend_of(url: str | Path) -> Backend:
         ConfigError: it is neither a path nor the URL of a database that can store a journal.
     """
     if not isinstance(url, str | os.PathLike):
-        raise ConfigError(f"the storage is neither a path nor a database URL, but {type(url)}")
+        raise ConfigError(f"storage: need a path or a database URL, got {type(url)}")
     text = str(url)
     if text == ":memory:":  # SQLite's own word for it, which would be a file of that name
-        raise ConfigError("the storage is a file or a database: a journal in memory would not last")
+        raise ConfigError("storage: need a file or a database, because a journal in memory is lost")
     if isinstance(url, os.PathLike) or not re.match(r"[A-Za-z][\w+.-]+:", text):
         return SQLite(Path(text).expanduser())
     try:
         parsed = sa.make_url(text)
     except (ArgumentError, ValueError):
-        raise ConfigError("the storage is neither a path nor a database URL") from None
+        raise ConfigError("storage: need a path or a database URL") from None
     if parsed.drivername == "sqlite":
         if parsed.database in (None, "", ":memory:") or parsed.query:
-            raise ConfigError("a SQLite URL is sqlite:///path: a journal in memory would not last")
+            raise ConfigError("storage: need sqlite:///path, because a journal in memory is lost")
         return SQLite(Path(str(parsed.database)))
     if parsed.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
         if "@" in f"{parsed.host}{parsed.database}":
-            raise ConfigError("the database URL has an '@' too many: in a password write %40")
+            raise ConfigError(
+                "storage: the database URL has an '@' too many; in a password write %40"
+            )
         return Postgres(parsed)
     raise ConfigError(
-        f"a journal is kept in SQLite or PostgreSQL (through psycopg), not {parsed.drivername!r}"
+        f"storage: need SQLite or PostgreSQL (with psycopg), got {parsed.drivername!r}"
     )

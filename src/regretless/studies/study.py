@@ -402,6 +402,9 @@ class Study(Asking):
         It uses budget, and counts as pending until its result is told.  With `mode="recommend"` it
         counts as approved.  A call that is repeated with the same `key` returns the same trial.  If
         the study is archived, ArchivedError is raised.
+
+        Raises:
+            TrialError: the `key` was used for another point.
         """
         event = self._record(
             lambda records: records.adopting(params, decision, context), self._key("adopt", key)
@@ -459,6 +462,9 @@ class Study(Asking):
 
         A call that is repeated with the same `key` has no effect, even if others extended the
         budget since.
+
+        Raises:
+            TrialError: the `key` was used for another budget.
         """
         budget = None if budget is None else whole("budget", budget, least=1)
         self._record(
@@ -474,6 +480,9 @@ class Study(Asking):
 
         A call that is repeated with the same `key` has no effect, even if others changed the
         baseline since.
+
+        Raises:
+            TrialError: the `key` was used for another baseline.
         """
         given = self.space.validate(params)
         self._record(
@@ -499,7 +508,10 @@ class Study(Asking):
         )
 
     def reject(self, trial: Trial | int, why: str, *, key: str | None = None) -> None:
-        """Refuse a proposed trial; see `AskTell.reject`, and `approve` for two people at once."""
+        """Refuse a proposed trial; see `AskTell.reject`, and `approve` for two people at once.
+
+        A call that is repeated with the same `key` has no effect.
+        """
         self._record(
             lambda records: records.rejecting(trial, why),
             self._key("reject", key),
@@ -509,7 +521,10 @@ class Study(Asking):
     def reconsider(
         self, trial: Trial | int, why: str | None = None, *, key: str | None = None
     ) -> None:
-        """End the reason for which a trial was rejected; see `AskTell.reconsider`."""
+        """End the reason for which a trial was rejected; see `AskTell.reconsider`.
+
+        A call that is repeated with the same `key` has no effect.
+        """
         self._record(
             lambda records: records.reconsidering(trial, why),
             self._key("reconsider", key),
@@ -586,6 +601,9 @@ class Study(Asking):
         """Change the space while the study goes on; see `Optimizer.change_space`.
 
         A call that is repeated with the same `key` has no effect.
+
+        Raises:
+            TrialError: the `key` was used for another change.
         """
         name = self._key("change", key)
         with self._lock:

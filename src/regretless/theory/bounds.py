@@ -32,7 +32,7 @@ def variance_constant(lam2: float) -> float:
 
 
 def improvement_constant(ratio: float) -> float:
-    """C' = h(beta/omega) / h(-beta/omega), eq. insregterm1 (Lemma 3).
+    """The constant C' = h(beta/omega) / h(-beta/omega) of Lemma 3, eq. insregterm1.
 
     Args:
         ratio: beta / omega.
@@ -108,7 +108,7 @@ def run_bound(
     delta: float = 0.1,
     c: float | None = None,
 ) -> float:
-    """`regret_bound` of one run of Theorem 1's EIC, from the points that it visited.
+    """The `regret_bound` of one run of Theorem 1's EIC, from the points that it visited.
 
     I_n replaces gamma_n, and the sigma_n(x_(n+1)) of the run replace their bound.
 

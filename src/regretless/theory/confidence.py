@@ -8,7 +8,7 @@ from regretless._internal.validate import check_amount, check_inside, whole
 
 
 def noise_ratio(N: int) -> float:
-    """lam^2 = 1 + 2/N, the noise ratio of Theorem 1.
+    """The noise ratio of Theorem 1: lam^2 = 1 + 2/N.
 
     Args:
         N: the number of evaluations.
@@ -24,7 +24,9 @@ def noise_ratio(N: int) -> float:
 
 
 def beta_n(gamma: float, B: float, R: float, delta: float) -> float:
-    """beta_n of Lemma 1: with probability 1 - delta, |f - mu_n| <= beta_n sigma_n for all x and n.
+    """The factor beta_n of Lemma 1.
+
+    With probability 1 - delta, |f - mu_n| <= beta_n sigma_n for all x and n.
 
     Args:
         gamma: gamma_n or I_n.
@@ -46,7 +48,7 @@ def beta_n(gamma: float, B: float, R: float, delta: float) -> float:
 
 
 def omega_n(gamma: float, c: float, delta: float) -> float:
-    """omega_n = c sqrt(gamma_n + 1 + log(1/delta)), eq. omgn.
+    """The scale omega_n = c sqrt(gamma_n + 1 + log(1/delta)) of the posterior sd, eq. omgn.
 
     Args:
         gamma: gamma_n or I_n.

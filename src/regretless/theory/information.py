@@ -21,7 +21,9 @@ _BATCH = 64  # size of the first batch of candidates whose variances are updated
 
 
 def mutual_information(kernel: Kernel, X: Array, lam2: float) -> float:
-    """I(Y; F) of observations at the rows of X, eq. infogain: log det(I + K / lam^2) / 2.
+    """The information I(Y; F) of observations at the rows of X: log det(I + K / lam^2) / 2.
+
+    It is eq. infogain.
 
     Args:
         kernel: the kernel of f.
@@ -170,6 +172,8 @@ class _Greedy:
     def _tail(self, which: NDArray[np.intp]) -> Array:
         """The entries of w_i for the picks since the last `_settle`, for these candidates."""
         old, now = self.settled, len(self.picked)
+        if old == now:  # scipy before 1.14 solves no empty system
+            return np.empty((len(which), 0))
         right = self.kernel.gram(self.points[self.picked[old:]], self.points[which])
         right -= self.factor[old:now, :old] @ self.rows[which, :old].T
         block = self.factor[old:now, old:now]

@@ -172,7 +172,7 @@ export class Traffic {
     const text = textOf(unit);
     if (now() >= table.until) {
       const params = this.#baseline ?? table.fallback;
-      if (!params) throw new Error("baseline: need one, because there is no table");
+      if (!params) throw new Error("baseline: the service has sent no table yet, so give a baseline");
       return { params, trial: null, row: null };
     }
     return table.owners[slotWith(text, table.salt, table.slots)];
@@ -188,7 +188,7 @@ export class Traffic {
     if (!Number.isSafeInteger(trial) || trial < 0) {
       throw new TypeError(`trial: need an assignment or its trial, got ${String(trial)}`);
     }
-    if (this.#closed) throw new Error(`traffic of ${this.study}: closed, and takes no outcomes`);
+    if (this.#closed) throw new Error(`traffic of ${this.study} is closed, and takes no more outcomes`);
     let total = this.#totals.get(trial);
     if (!total) this.#totals.set(trial, (total = [0, 0, 0]));
     total[0] += 1;

@@ -526,7 +526,7 @@ class Measured:
     memory: Memory | None = None
     studies: list[Load] = field(default_factory=list)
     listing: list[float] = field(default_factory=list)
-    loads: list[float] = field(default_factory=list)  # of the machine, beside each part
+    loads: list[float] = field(default_factory=list)  # of the machine, at the end of each part
 
 
 def page(found: Measured, before: str | None) -> str:
@@ -541,7 +541,7 @@ def page(found: Measured, before: str | None) -> str:
         *_reports_lines(found.reports),
         *_memory_lines(found.memory),
         *_studies_lines(found),
-        f"{stamp()}, {os.cpu_count()} cores, load of the machine beside each part:"
+        f"{stamp()}, {os.cpu_count()} cores, load of the machine at the end of each part:"
         f" {', '.join(f'{load:.0f}' for load in found.loads)}.",
         "",
     ]
@@ -554,8 +554,9 @@ def _asks_lines(loads: list[Load], before: str | None) -> list[str]:
     lines = [
         "## Asks",
         "",
-        f"{CLIENTS} clients of one study with {PRIOR_TRIALS} trials ask, evaluate for so many",
-        f"seconds on average, and tell. The readers look at its page every {READ_EVERY:g} s. The",
+        f"{CLIENTS} clients share one study, which has {PRIOR_TRIALS} trials before. Each client",
+        'asks, evaluates and tells, again and again. "1 s a trial" means that an evaluation takes',
+        f"1 s on average. The readers look at the page of the study every {READ_EVERY:g} s. The",
         f"first {WARM_SECONDS:g} s, when the study is opened, do not count for the times.",
         *([f"*Before* is the code of commit {before}."] if before else []),
         "",
@@ -574,8 +575,8 @@ def _asks_lines(loads: list[Load], before: str | None) -> list[str]:
             old, new = _quantiles(pair["before"].asks), _quantiles(pair["now"].asks)
             rates = [len(pair[each].told) / pair[each].seconds for each in ("before", "now")]
             lines.append(
-                f"- {name}: before, the median was {old[0] / new[0]:.1f} times and 99 % were"  # type: ignore[operator]
-                f" {old[1] / new[1]:.1f} times as long; now there are"  # type: ignore[operator]
+                f"- {name}: before, the median of an ask was {old[0] / new[0]:.1f} times as long,"  # type: ignore[operator]
+                f" and its 99 % quantile {old[1] / new[1]:.1f} times. Now there are"  # type: ignore[operator]
                 f" {rates[1] / rates[0]:.1f} times as many trials a second."
             )
     return [*lines, "", "![How long asks take](service_load.png)", ""]

@@ -63,7 +63,7 @@ PARTS = {
         "partition: SIGSTOP of PostgreSQL", outages.stopped, "stops of PostgreSQL", 5, 20, 2
     ),
     "proxied": Part(
-        "partition: a proxy keeps, delays or cuts",
+        "partition: a proxy holds back, delays or cuts",
         outages.proxied,
         "partitions by a proxy",
         5,

@@ -30,11 +30,14 @@ def page(every: list[dict[str, Any]]) -> str:
         "[reliability.jsonl](reliability.jsonl), one for each batch, with its seed and versions.",
         "Each client keeps its own list of what was acknowledged, apart from the journal.",
         "*Lost* is what was acknowledged and is not in the journal. *Doubled* is what is in",
-        "the journal twice. *Wrong answers* are answers 5xx other than 503 with Retry-After,",
-        "messages of more than 1,000 characters, and answers that are not in the service's",
-        "description. A call *hangs* if it takes more than 60 seconds on an idle machine. On a",
-        "busy machine, the clock for this runs slower (`benchmarks/campaign/control.py`).",
-        "*Other* is explained below the table.",
+        "the journal twice. A *wrong answer* is one of three: an answer 5xx other than 503 with",
+        "Retry-After, a message of more than 1,000 characters, or an answer that the OpenAPI",
+        "description of the service does not list. A call *hangs* if it takes more than 60 seconds",
+        "on an idle machine. On a busy machine a second counts for less: if work takes three times",
+        "as long as its CPU time, a second counts as a third (`benchmarks/campaign/control.py`).",
+        "*Other* counts all other faults. Below the table is a list of the batches with faults.",
+        "For schemathesis, *wanted* is an upper limit: it makes fewer requests for an operation",
+        "that has few different ones.",
         "",
         f"| | done | wanted | {' | '.join(FAULTS.values())} | other | seeds | minutes |",
         "|---|---|---|" + "---|" * (len(FAULTS) + 3),
@@ -151,7 +154,10 @@ def _versions(records: list[dict[str, Any]]) -> Iterable[str]:
     yield "## Versions"
     yield ""
     commits = Counter(record["about"]["commit"] for record in records)
-    each = [f"{commit or 'unknown'} ({number} batches)" for commit, number in commits.items()]
+    each = [
+        f"{commit or 'unknown'} ({number} batch{'es' if number > 1 else ''})"
+        for commit, number in commits.items()
+    ]
     yield f"Commits: {', '.join(each)}."
     about = records[-1]["about"] if records else {}
     names = [name for name in about if name not in ("when", "commit", "source")]

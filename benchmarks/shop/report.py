@@ -29,12 +29,12 @@ results on a page, a discount, a reminder, a weight of the ranking. Their effect
 basket is random, too. 20,000 customers come in each of 50 periods. A customer buys with a
 probability of a few percent, and spends a lognormal amount. The day of the week changes the
 conversion of all settings by the same factor. 3 % of the results are 1 to 5 periods late. Today's
-setting is better than a half to four fifths of all settings. The rules are in
-`benchmarks/shop/shops.py`.
+setting is better than a share of all settings that is drawn for each shop, between 50 and 80 %.
+The rules are in `benchmarks/shop/shops.py`.
 
-The loss compares two expected earnings: those of the best setting, and those of the settings
-that the customers saw. It is the difference, divided by the former. No tool knows anything at
-the start.
+The loss says how much less the shop is expected to earn with the settings that its customers saw
+than with the best setting. It is a share of what the best setting is expected to earn. No tool
+knows anything at the start.
 
 - **ours**: `allocate(arms=8)` with a new table each period, and `report` ten times a period. A row
   of the table is a setting with its share of the customers. A row that is clearly worse than the
@@ -118,8 +118,10 @@ def _verdict(found: dict[str, dict[int, dict[str, Any]]]) -> list[str]:
     share = ours.mean() / means[best]
     each = np.min([_losses(found, tool, seeds) for tool in tools], axis=0)
     lines = [
-        f"The rival with the smallest mean loss is {RIVALS[best]}. In the mean of {len(seeds)}"
-        f" shops, ours loses {share:.2f} times as much. The bar was at most 0.5, so it is"
+        f"The rival with the smallest mean loss is {RIVALS[best]}. Over {len(seeds)} shops,"
+        f" the mean loss of ours is {share:.2f} times the mean loss of this rival. (The table has"
+        " another average: the geometric mean of the ratios in each shop.)"
+        f" The bar was at most 0.5, so it is"
         f" {'met' if share <= 0.5 else 'not met'}."
         + ("" if len(seeds) >= 20 else " With fewer than 20 shops this is no result yet.")
         + f" In {int((ours <= each / 2).sum())} of the shops it loses at most half of what the best"

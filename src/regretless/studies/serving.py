@@ -205,10 +205,10 @@ class Serving(Reading):
 
     def _end_rows(self) -> None:
         """End the rows of the table that are clearly worse, see `allocate`."""
-        table = self._state.optimizer._records.table
-        while table is not None and table.end_early:
-            if self._record(lambda records: self._state.optimizer.ending()) is None:
-                return
+        with self._lock:
+            # What was just written is in the state, so most of the time nothing has to be read.
+            while self._state.optimizer.ending() is not None:
+                self._record(lambda records: self._state.optimizer.ending())
 
 
 def _is_due(optimizer: Optimizer, now: datetime) -> bool:

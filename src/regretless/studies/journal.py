@@ -62,12 +62,13 @@ except ModuleNotFoundError as error:
 __all__ = ["Journal", "StoredEvent", "StudyInfo"]
 
 ACTOR = "actor"  # the field of a stored body that says who wrote the event
+MOST_KEYS = 500  # in one query: old releases of SQLite allow 999 variables
 MAX_BODY = 4 * 2**20  # characters of JSON; a decision takes about a thousand
 
 # Built once, because building a statement takes as long as running it.
 _STUDY = EVENTS.c.study == sa.bindparam("study")
 _LAST = sa.select(sa.func.max(EVENTS.c.seq)).where(_STUDY)
-_KEY = sa.select(EVENTS).where(_STUDY, EVENTS.c.key == sa.bindparam("key"))
+_KEYS = sa.select(EVENTS).where(_STUDY, EVENTS.c.key.in_(sa.bindparam("keys", expanding=True)))
 _TAIL = sa.select(EVENTS).where(_STUDY, EVENTS.c.seq >= sa.bindparam("after"))
 _TAIL = _TAIL.order_by(EVENTS.c.seq)
 _FIRST = sa.select(EVENTS).where(_STUDY, EVENTS.c.seq == 1)
@@ -421,10 +422,7 @@ class Journal:
 
         def work(conn: sa.Connection) -> list[StoredEvent]:
             self._backend.lock(conn, study)
-            stored: dict[str, StoredEvent] = {}  # by key
-            for *_, key in drafts:
-                if known := conn.execute(_KEY, {"study": study, "key": key}).first():
-                    stored[key] = self._event(known)
+            stored = self._with_keys(conn, study, [key for *_, key in drafts])
             new: dict[str, _Draft] = {}  # by key; of two with the same key, the first
             for draft in drafts:
                 if draft[-1] not in stored:
@@ -444,6 +442,17 @@ class Journal:
             return [stored[draft[-1]] for draft in drafts]
 
         return self._run(work)
+
+    def _with_keys(
+        self, conn: sa.Connection, study: str, keys: Sequence[str]
+    ) -> dict[str, StoredEvent]:
+        """The events of a study that have one of these keys, by key."""
+        found: dict[str, StoredEvent] = {}
+        for first in range(0, len(keys), MOST_KEYS):
+            these = {"study": study, "keys": keys[first : first + MOST_KEYS]}
+            events = map(self._event, conn.execute(_KEYS, these))
+            found |= {event.key: event for event in events}
+        return found
 
     def _check_writable(self) -> None:
         if self._read_only:

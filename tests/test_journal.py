@@ -242,7 +242,8 @@ def test_the_keys_of_many_events_are_looked_up_at_once(
     many = [("a", 1, {"n": i}, str(i)) for i in range(200)]
     stored = journal.append_all("s", many)
     assert len(statements) == 2 * of_one
-    assert stored[10].seq == 1 and stored[10].body == {"n": 0}  # it was there
+    assert stored[10].seq == 1
+    assert stored[10].body == {"n": 0}
     assert [event.key for event in stored] == [entry[3] for entry in many]
     monkeypatch.setattr(journal_module, "MOST_KEYS", 7)  # several queries
     assert journal.append_all("s", many) == stored

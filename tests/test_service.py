@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import gc
 import json
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import datetime
@@ -17,11 +19,12 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+import uvicorn
 from starlette.testclient import TestClient
 
 import regretless as rl
 from regretless.errors import ConfigError
-from regretless.service import guard, open_studies, schema
+from regretless.service import api, guard, open_studies, schema
 from regretless.service.app import create_app, serve
 from regretless.service.auth import Tokens
 from regretless.service.rate import Rate
@@ -924,3 +927,34 @@ def test_conditions_limits_and_changes_over_http(http: TestClient) -> None:
     limit = NEW | {"name": "t", "space": SPACE | {"where": ["x.real <= 1"]}}
     assert "is none of numbers" in problem(http.post("/api/studies", json=limit), 422, "SpaceError")
     assert http.get(f"{study}/panels").status_code == 200
+
+
+# -- less work for each request --------------------------------------------------------------------
+
+
+def dependencies(dependant: Any) -> Iterator[Any]:
+    for each in dependant.dependencies:
+        yield each
+        yield from dependencies(each)
+
+
+def test_nothing_that_an_endpoint_depends_on_takes_a_thread() -> None:
+    routes: list[Any] = [*api.router.routes, *api.checks.routes]
+    found = [each.call for route in routes for each in dependencies(route.dependant)]
+    assert found
+    assert all(map(asyncio.iscoroutinefunction, found))
+
+
+def test_garbage_collections_leave_out_what_was_imported(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen = []
+    monkeypatch.setattr(
+        uvicorn.Server, "run", lambda *args, **more: frozen.append(gc.get_freeze_count())
+    )
+    monkeypatch.setattr(sys, "setswitchinterval", lambda seconds: None)
+    try:
+        serve(str(file), "127.0.0.1", 0, Tokens(), insecure=False)
+    finally:
+        gc.unfreeze()
+    assert frozen[0] > 10_000

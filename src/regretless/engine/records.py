@@ -446,7 +446,7 @@ class Records:
         record = Record(
             Trial(event.number, own(params), event.decision, event.proposed, mine),
             params,
-            self.space.encode(params),
+            self.space.encode_valid(params),
             "proposed" if event.proposed else "pending",
             asked_in=context,
             context=context,
@@ -477,7 +477,7 @@ class Records:
         """Apply the event; returns the encoded point, with its context, and its outcomes."""
         told = _checked_outcomes(event.outcomes, StorageError)
         params = self.space.validate(event.params)
-        x = self.space.encode(params)
+        x = self.space.encode_valid(params)
         context = self._stored_context("observed", event.context)
         self.known.setdefault(x.tobytes(), params)
         self.tried.add(x.tobytes())

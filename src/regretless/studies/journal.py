@@ -17,7 +17,7 @@ import os
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -267,7 +267,7 @@ class Journal:
 
         def guard(conn: sa.Connection, last: int) -> None:
             if check is not None:
-                check(self._tail(conn, study, after))
+                check([self._event(row) for row in self._rows(conn, study, after)])
 
         return self._append(study, entries, guard)
 
@@ -285,7 +285,17 @@ class Journal:
             CorruptJournalError: an event is missing, was changed, or cannot be read.
         """
         check_name("study", study)
-        return self._run(lambda conn: self._tail(conn, study, after, limit))
+        rows = self._run(lambda conn: self._rows(conn, study, after, limit))
+        return [self._event(row) for row in rows]
+
+    def replay(self, study: str) -> Iterator[StoredEvent]:
+        """All events of a study, in order.
+
+        Each is made when it is its turn: thousands of them at once take memory, and time of the
+        garbage collector.  For errors see `read`.
+        """
+        check_name("study", study)
+        return map(self._event, self._run(lambda conn: self._rows(conn, study, 0)))
 
     def last_seq(self, study: str) -> int:
         """The number of the study's last event; 0 if it has none."""
@@ -450,8 +460,8 @@ class Journal:
         found: dict[str, StoredEvent] = {}
         for first in range(0, len(keys), MOST_KEYS):
             these = {"study": study, "keys": keys[first : first + MOST_KEYS]}
-            events = map(self._event, conn.execute(_KEYS, these))
-            found |= {event.key: event for event in events}
+            for row in conn.execute(_KEYS, these):
+                found[row.key] = self._event(row)
         return found
 
     def _check_writable(self) -> None:
@@ -473,10 +483,10 @@ class Journal:
     def _last(self, conn: sa.Connection, study: str) -> int:
         return conn.execute(_LAST, {"study": study}).scalar() or 0
 
-    def _tail(
+    def _rows(
         self, conn: sa.Connection, study: str, after: int | StoredEvent, limit: int | None = None
-    ) -> list[StoredEvent]:
-        """The events after `after`.
+    ) -> Sequence[sa.Row[Any]]:
+        """The rows of the events after `after`.
 
         Event `after` is fetched as well: if it is gone or another one, somebody restored an older
         journal below us, and a state that already contains it must not go on.
@@ -494,7 +504,7 @@ class Journal:
                 raise self.corrupt(study, seq, f"missing; the next one is {row.seq}")
         if isinstance(after, StoredEvent) and tuple(rows[0]) != after.row:
             raise self.corrupt(study, start, "not the one that was read before")
-        return [self._event(row) for row in rows[known:]]
+        return rows[known:]
 
     def _event(self, row: Sequence[Any]) -> StoredEvent:
         study, seq, when, kind, version, body, key = row
@@ -527,7 +537,7 @@ def _time(text: str) -> datetime:
     when = datetime.fromisoformat(text)
     if when.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone")
-    return when.astimezone(UTC)
+    return when if when.tzinfo is UTC else when.astimezone(UTC)
 
 
 def _dump(kind: str, body: dict[str, Any], actor: str | None = None) -> tuple[str, dict[str, Any]]:

@@ -1290,7 +1290,7 @@ class Optimizer(WithLock):
             belief = belief.with_fit(crowd.fits[1])
         situation = replace(
             leader,
-            belief=replace(belief, posterior=leader.posterior),
+            belief=belief.beside(leader.posterior),
             waiting=self._under_way,
             horizon=self._horizon(leader.belief, NOWHERE),
             rng=np.random.default_rng([self.seed, len(self._records.trials)]),

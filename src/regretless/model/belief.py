@@ -158,6 +158,7 @@ class Belief:
         """The state with one more observation; `current` adds it to the posterior."""
         luckiest = max(self.luckiest, told.y)
         return self._changed(
+            folded=self._so_far,
             told=self.told.plus(told),
             luckiest=luckiest,
             controls=self.controls + (told.control is not None),
@@ -178,13 +179,25 @@ class Belief:
             data, _ = data.add(*told[:4])
         return data
 
-    def _changed(self, **fields: Any) -> Belief:
-        """The state with other fields.  `replace` takes several times as long."""
-        mine = vars(self)
-        new = object.__new__(Belief)
+    @property
+    def _so_far(self) -> Data:
+        """The observations that have been put together already."""
+        data: Data = vars(self).get("data", self.folded)
+        return data
+
+    def _changed(self, *, folded: Data | None = None, **fields: Any) -> Belief:
+        """The state with other fields.  `replace` takes several times as long.
+
+        Whatever follows from this state puts no observations together again, if `folded` is None.
+        """
+        mine, new = vars(self), object.__new__(Belief)
         vars(new).update({name: mine[name] for name in _FIELDS})
-        vars(new).update({"folded": mine.get("data", self.folded), **fields})
+        vars(new).update(fields, folded=self.data if folded is None else folded)
         return new
+
+    def beside(self, posterior: Posterior | None) -> Belief:
+        """The state with another posterior, for a decision that is made beside others."""
+        return self._changed(posterior=posterior)
 
     def with_model(self, model: Model) -> Belief:
         """The state with another model; the next look at it fits the model anew."""
@@ -704,7 +717,14 @@ class Belief:
         fitted = Fitted(
             hypers, scaling, at, points, bool(source["ok"]), periods, noise, fading, effect
         )
-        return self._changed(fitted=fitted, source=source, posterior=None, included=0, surprise=0.0)
+        return self._changed(
+            folded=self._so_far,
+            fitted=fitted,
+            source=source,
+            posterior=None,
+            included=0,
+            surprise=0.0,
+        )
 
     def _hypers(self, source: dict[str, Any]) -> tuple[Hyper, ...]:
         """The hyper-parameters of a fit, or of several draws."""

@@ -209,12 +209,14 @@ class Journal:
             StorageError: the journal is read-only or cannot be written.
         """
 
-        def guard(conn: sa.Connection, last: int) -> None:
+        def guard(conn: sa.Connection) -> int:
+            last = self._last(conn, study)
             if expected_seq not in (None, last + 1):
                 raise StaleError(
                     f"{self.label}: study {study!r}: event {expected_seq} was to be next, "
                     f"but {last + 1} is"
                 )
+            return last
 
         return self._append(study, [(kind, version, body, key)], guard)[0]
 
@@ -265,9 +267,14 @@ class Journal:
             StorageError: the journal is read-only or cannot be written.
         """
 
-        def guard(conn: sa.Connection, last: int) -> None:
-            if check is not None:
-                check([self._event(row) for row in self._rows(conn, study, after)])
+        def guard(conn: sa.Connection) -> int:
+            if check is None:
+                return self._last(conn, study)
+            new = [self._event(row) for row in self._rows(conn, study, after)]
+            check(new)
+            if new:
+                return new[-1].seq
+            return after if isinstance(after, int) else after.seq
 
         return self._append(study, entries, guard)
 
@@ -423,8 +430,9 @@ class Journal:
             )
 
     def _append(
-        self, study: str, entries: Sequence[Entry], guard: Callable[[sa.Connection, int], None]
+        self, study: str, entries: Sequence[Entry], guard: Callable[[sa.Connection], int]
     ) -> list[StoredEvent]:
+        """Append events, unless `guard` raises; it returns the number of the last event."""
         self._check_writable()
         check_name("study", study)
         actor = acting.get()
@@ -438,8 +446,7 @@ class Journal:
                 if draft[-1] not in stored:
                     new.setdefault(draft[-1], draft)
             if new:
-                last = self._last(conn, study)
-                guard(conn, last)
+                last = guard(conn)
                 moment = datetime.now(UTC)
                 when = moment.isoformat(timespec="microseconds")
                 rows = []

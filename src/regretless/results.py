@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from math import floor, isfinite, log10
 from operator import attrgetter
+from sys import intern
 from typing import Any
 
 import numpy as np
@@ -156,11 +157,16 @@ class Decision:
         if not (isinstance(reason, str) and reason in REASONS):
             raise StorageError(f"decision: reason must be one of {REASONS}, got {shown(reason)}")
         try:
-            return cls(**{k: v for k, v in data.items() if k in names})
+            known = {k: v for k, v in data.items() if k in names}
+            known["reason"] = _REASONS[reason]  # one text for all decisions
+            if type(known.get("policy")) is str:
+                known["policy"] = intern(known["policy"])
+            return cls(**known)
         except TypeError as error:
             raise StorageError(f"decision: {error} in {shown(dict(data))}") from None
 
 
+_REASONS = {reason: reason for reason in REASONS}
 _FIELDS = tuple(each.name for each in fields(Decision))
 _values = attrgetter(*_FIELDS)  # `vars` would give each decision a dict of its own, for good
 

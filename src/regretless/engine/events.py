@@ -39,6 +39,7 @@ MOVING = ("horizon", "drift", "contexts")  # settings for a system that changes,
 # Of `Told` and `Observed`.  Version 3 may have metrics alone.
 _VERSION_WITH_OBJECTIVE = 2
 
+_NO_FITS: dict[str, Body] = {}  # one for all events: a study has thousands
 _OBJECTS = (dict, Mapping)  # nearly always a dict, for which the second is not looked at
 
 Body = dict[str, Any]
@@ -57,8 +58,10 @@ class Outcome:
 
     def __post_init__(self) -> None:
         value, sem, count = checked_result(self.value, self.sem, self.count)
-        # The dataclass is frozen, so write to its dict.
-        vars(self).update(value=value, sem=sem, count=count)
+        # The dataclass is frozen.  `vars` would give each outcome a dict of its own, for good.
+        object.__setattr__(self, "value", value)
+        object.__setattr__(self, "sem", sem)
+        object.__setattr__(self, "count", count)
 
     def __str__(self) -> str:
         error = "" if self.sem is None else f" (sem {self.sem!r})"
@@ -476,7 +479,7 @@ def _read_asked(fields: _Fields) -> Asked:
 
 def _read_metric_fits(fields: _Fields) -> dict[str, Body]:
     if "metric_fits" not in fields.body:
-        return {}
+        return _NO_FITS
     every = fields.inside("metric_fits")
     return {name: every.object(name) for name in every.body}
 

@@ -227,7 +227,7 @@ class Records:
                 " them first"
             )
         if not record.outcomes:
-            return Told(record.trial.number, told, moment, key, turned_out)
+            return Told(record.trial.number, dict(told), moment, key, turned_out)
         same = context is None or (turned_out or record.asked_in) == record.context
         if record.outcomes == told and same:
             return None
@@ -249,7 +249,9 @@ class Records:
         context: Circumstances | None = None,
     ) -> Observed:
         told, moment = _checked_outcomes(outcomes, ConfigError), checked_time(time)
-        return Observed(self.space.validate(params), told, moment, self.checked_context(context))
+        return Observed(
+            self.space.validate(params), dict(told), moment, self.checked_context(context)
+        )
 
     def checked_context(self, context: Circumstances | None) -> dict[str, Scalar] | None:
         """The context as plain values; None if the run has no contexts.
@@ -947,7 +949,7 @@ def _sentence(outcomes: Outcomes) -> str:
     return ", ".join(f"{name}{each}" for name, each in zip(names, outcomes.values(), strict=True))
 
 
-def _checked_outcomes(outcomes: Outcomes, error: type[RegretlessError]) -> dict[str, Outcome]:
+def _checked_outcomes(outcomes: Outcomes, error: type[RegretlessError]) -> Outcomes:
     """The outcomes, after a check that the one to optimise or a metric is there."""
     if OBJECTIVE not in outcomes and not any(name not in RESERVED for name in outcomes):
         names = ", ".join(map(shown, outcomes)) or "none"
@@ -955,4 +957,4 @@ def _checked_outcomes(outcomes: Outcomes, error: type[RegretlessError]) -> dict[
     for name, told in outcomes.items():
         if not isinstance(told, Outcome):
             raise error(f"outcomes: need an Outcome as {shown(name)}, got {shown(told)}")
-    return dict(outcomes)
+    return outcomes

@@ -7,8 +7,8 @@ from functools import cached_property
 from math import isfinite, sqrt
 
 import numpy as np
-from scipy.linalg import blas, lapack
 
+from regretless._internal import lapack
 from regretless._internal.arrays import Array
 
 _MAX_STRETCH = 64.0  # corrections may change a pivot by this factor; beyond, they lose digits
@@ -78,11 +78,12 @@ class Factor:
         whole = np.einsum("ii->i", matrix) + diagonal
         jitter = 0.0
         for exponent in (None, *range(-14, -1)):
-            raised = np.array(matrix)  # a copy for each attempt, because LAPACK overwrites it
+            # A copy for each attempt, because LAPACK overwrites it.  Its transpose is upper.
+            raised = np.ascontiguousarray(np.tril(matrix))
             if exponent is not None:
                 jitter = float(np.min(whole)) * 10.0**exponent
             np.einsum("ii->i", raised)[:] = whole + jitter
-            upper, info = lapack.dpotrf(raised.T, lower=0, clean=1, overwrite_a=1)
+            upper, info = lapack.cholesky(raised.T)
             # Some LAPACKs report no error for NaN.  A NaN anywhere makes a pivot NaN.
             if info == 0 and isfinite(np.einsum("ii->", upper)):
                 root = _inverse_root(upper) if inverted else None
@@ -203,7 +204,7 @@ class Factor:
         if self.size == 0:
             return np.zeros((0, 0))
         upper = np.array(self._buffer.array[: self.size, : self.size], order="F")
-        half, _ = lapack.dpotri(upper, lower=0, overwrite_c=1)
+        half = lapack.inverse_of_square(upper)
         inverse = half + half.T  # LAPACK fills one triangle, and the other one is zero
         np.einsum("ii->i", inverse)[:] *= 0.5
         if self._moved:
@@ -257,15 +258,12 @@ class Factor:
     def _triangular(self, right: Array, trans: int) -> Array:
         if self.size == 0:
             return np.zeros_like(right)
-        right = np.array(right, order="F")
+        right = np.array(right, dtype=float, order="F")
         root = self._buffer.root
         # Leading columns are F-contiguous, so neither call makes a copy.
         if root is not None:
-            out = blas.dtrmm(1.0, root[:, : self.size], right, trans_a=trans, overwrite_b=1)
-        else:
-            columns = self._buffer.array[:, : self.size]
-            out, _ = lapack.dtrtrs(columns, right, lower=0, trans=trans, overwrite_b=1)
-        return np.asarray(out)
+            return lapack.multiply(root[:, : self.size], right, trans)
+        return lapack.solve(self._buffer.array[:, : self.size], right, trans)
 
     def _with_a_column(self) -> _Buffer:
         """A buffer with the next column claimed: this factor's if it is free, or a larger copy."""
@@ -287,8 +285,7 @@ def _inverse_root(upper: Array) -> Array:
     """U^-1, with zeros below its diagonal."""
     if len(upper) == 0:
         return upper
-    root, _ = lapack.dtrtri(np.array(upper, order="F"), lower=0, overwrite_c=1)
-    return np.asarray(root)
+    return lapack.inverse(np.array(upper, order="F"))
 
 
 class NotPositiveDefinite(ArithmeticError):

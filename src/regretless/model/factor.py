@@ -7,8 +7,8 @@ from functools import cached_property
 from math import isfinite, sqrt
 
 import numpy as np
+from scipy.linalg import blas, lapack
 
-from regretless._internal import lapack
 from regretless._internal.arrays import Array
 
 _MAX_STRETCH = 64.0  # corrections may change a pivot by this factor; beyond, they lose digits
@@ -78,12 +78,11 @@ class Factor:
         whole = np.einsum("ii->i", matrix) + diagonal
         jitter = 0.0
         for exponent in (None, *range(-14, -1)):
-            # A copy for each attempt, because LAPACK overwrites it.  Its transpose is upper.
-            raised = np.ascontiguousarray(np.tril(matrix))
+            raised = np.array(matrix)  # a copy for each attempt, because LAPACK overwrites it
             if exponent is not None:
                 jitter = float(np.min(whole)) * 10.0**exponent
             np.einsum("ii->i", raised)[:] = whole + jitter
-            upper, info = lapack.cholesky(raised.T)
+            upper, info = lapack.dpotrf(raised.T, lower=0, clean=1, overwrite_a=1)
             # Some LAPACKs report no error for NaN.  A NaN anywhere makes a pivot NaN.
             if info == 0 and isfinite(np.einsum("ii->", upper)):
                 root = _inverse_root(upper) if inverted else None
@@ -204,7 +203,7 @@ class Factor:
         if self.size == 0:
             return np.zeros((0, 0))
         upper = np.array(self._buffer.array[: self.size, : self.size], order="F")
-        half = lapack.inverse_of_square(upper)
+        half, _ = lapack.dpotri(upper, lower=0, overwrite_c=1)
         inverse = half + half.T  # LAPACK fills one triangle, and the other one is zero
         np.einsum("ii->i", inverse)[:] *= 0.5
         if self._moved:
@@ -258,12 +257,15 @@ class Factor:
     def _triangular(self, right: Array, trans: int) -> Array:
         if self.size == 0:
             return np.zeros_like(right)
-        right = np.array(right, dtype=float, order="F")
+        right = np.array(right, order="F")
         root = self._buffer.root
         # Leading columns are F-contiguous, so neither call makes a copy.
         if root is not None:
-            return lapack.multiply(root[:, : self.size], right, trans)
-        return lapack.solve(self._buffer.array[:, : self.size], right, trans)
+            out = blas.dtrmm(1.0, root[:, : self.size], right, trans_a=trans, overwrite_b=1)
+        else:
+            columns = self._buffer.array[:, : self.size]
+            out, _ = lapack.dtrtrs(columns, right, lower=0, trans=trans, overwrite_b=1)
+        return np.asarray(out)
 
     def _with_a_column(self) -> _Buffer:
         """A buffer with the next column claimed: this factor's if it is free, or a larger copy."""
@@ -285,7 +287,8 @@ def _inverse_root(upper: Array) -> Array:
     """U^-1, with zeros below its diagonal."""
     if len(upper) == 0:
         return upper
-    return lapack.inverse(np.array(upper, order="F"))
+    root, _ = lapack.dtrtri(np.array(upper, order="F"), lower=0, overwrite_c=1)
+    return np.asarray(root)
 
 
 class NotPositiveDefinite(ArithmeticError):

@@ -40,6 +40,8 @@ from regretless.experiments.runner import stamp
 SPACE = rl.Space(
     {"x": rl.Float(0.0, 1.0), "y": rl.Float(0.0, 1.0), "kind": rl.Categorical(["a", "b"])}
 )
+# For the memory.  With few distinct points, thousands of trials take minutes and not hours.
+FEW = rl.Space({"x": rl.Int(0, 7), "y": rl.Int(0, 7), "kind": rl.Categorical(["a", "b"])})
 CLIENTS, READERS, PRIOR_TRIALS, STUDIES = 50, 200, 500, 200
 WARM_SECONDS = 4.0  # at the beginning, when the study is opened; its times do not count
 READ_EVERY = 2.0  # seconds, as the page does
@@ -472,7 +474,7 @@ async def fill(
 
 def memory(folder: Path, requests: int, trials: int) -> Memory:
     found, storage = Memory(), str(folder / "memory.sqlite")
-    prepare(storage, ["one"], PRIOR_TRIALS)
+    rl.Study.open(storage, "one", space=FEW, budget=100_000).close()
     with serving(storage) as service:
         asyncio.run(fill(found, service, requests, trials))
     print(found.requests[-1], found.trials[-1], found.growth, *found.errors[:3], file=sys.stderr)
@@ -608,7 +610,8 @@ def _memory_lines(memory: Memory | None) -> list[str]:
     return [
         "## Memory",
         "",
-        f"{memory.requests[-1]} requests and {memory.trials[-1]} trials of one study:"
+        f"{memory.requests[-1]} requests and {memory.trials[-1]} trials of one study, at"
+        f" {FEW.size} points at most:"
         f" {memory.mb[-1]:.0f} MB at the end, {100 * memory.growth:+.1f} % since a tenth of the"
         f" requests. The bar is {100 * MEMORY_BAR:g} %. Errors: {len(memory.errors)}.",
         "",

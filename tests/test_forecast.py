@@ -210,7 +210,7 @@ def test_a_service_refuses_what_it_cannot_simulate(tmp_path: Path) -> None:
     with rl.Study.open(file, "hours", space=LINE, budget=9, contexts=hours) as study:
         study.observe({"x": 0.5}, 1.0, context={"hour": 3.0})
     with TestClient(create_app(file), base_url="http://localhost:8080") as http:
-        for name, message in (("endless", "at most 2000 trials"), ("hours", "the contexts")):
+        for name, message in (("endless", "at most 2000 trials"), ("hours", "the next contexts")):
             answer = http.post(f"/api/studies/{name}/forecast", json={"draws": 2})
             assert answer.status_code == 422
             assert message in answer.json()["detail"]

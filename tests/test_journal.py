@@ -229,6 +229,27 @@ def test_append_all_is_one_transaction(journal: Journal) -> None:
     assert journal.last_seq("s") == 3
 
 
+def test_the_keys_of_many_events_are_looked_up_at_once(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.append("s", "a", {"n": 0}, key="10")
+    statements: list[str] = []
+    sa.event.listen(
+        journal._engine, "before_cursor_execute", lambda *args: statements.append(args[2])
+    )
+    few = journal.append_all("s", [("a", 1, {"n": 1}, "few")])
+    of_one = len(statements)
+    many = [("a", 1, {"n": i}, str(i)) for i in range(200)]
+    stored = journal.append_all("s", many)
+    assert len(statements) == 2 * of_one
+    assert stored[10].seq == 1
+    assert stored[10].body == {"n": 0}
+    assert [event.key for event in stored] == [entry[3] for entry in many]
+    monkeypatch.setattr(journal_module, "MOST_KEYS", 7)  # several queries
+    assert journal.append_all("s", many) == stored
+    assert journal.last_seq("s") == few[0].seq + 199
+
+
 def test_waiting_for_another_writer_has_an_end(
     storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -550,11 +550,11 @@ def test_a_link_shows_one_study(driver: Any, tmp_path: Path) -> None:
         page.wait(lambda: page.text("#budget") == "5")
         assert driver.current_url == f"{service.url}/#/studies/sh%3Fown"  # the token does not stay
         driver.get(f"{service.url}/#/")
-        page.wait(lambda: "the link shows one study" in page.text("main"))
+        page.wait(lambda: "this link gives access to one study only" in page.text("main"))
         assert "hidden" not in page.text("main")
         assert page.text("#connection") == "Not connected"
         driver.get(f"{service.url}/#/studies/hidden")
-        page.wait(lambda: "the link shows one study" in page.text("main"))
+        page.wait(lambda: "this link gives access to one study only" in page.text("main"))
 
 
 # -- approval, corrections, names -----------------------------------------------------------------

@@ -110,6 +110,27 @@ def test_one_wrong_report_does_not_harm_the_others(tmp_path: Path) -> None:
         assert study.history()[0].count == 10
 
 
+def test_a_report_reads_the_journal_only_if_need_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as study, opened(tmp_path) as other_process:
+        main, other = (arm.trial.number for arm in study.allocate(2, end_early=0.05).rows)
+        reads, read = [], study._journal.read
+        monkeypatch.setattr(
+            study._journal, "read", lambda *args, **more: reads.append(args) or read(*args, **more)
+        )
+        good = (increment_of(main, count=9, sum=4.0, sum_squares=4.0),)
+        study.report_all([(good, None, None), (good, None, None)])
+        assert not reads  # the append reads what others wrote
+        new = other_process.ask()
+        study.report_all([((increment_of(new.number, count=1, sum=1.0),), None, None)])
+        assert len(reads) == 1
+        bad = (increment_of(other, count=900, sum=4.0, sum_squares=4.0),)
+        better = (increment_of(main, count=900, sum=400.0, sum_squares=400.0),)
+        study.report_all([(bad, None, None), (better, None, None)])
+        assert study.events()[-1].kind == "ended"
+
+
 def test_a_tell_and_a_report_of_the_same_trial_exclude_each_other(tmp_path: Path) -> None:
     with opened(tmp_path) as study, opened(tmp_path) as other:
         first, second = study.ask(), study.ask()

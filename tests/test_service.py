@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import gc
 import json
 import re
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import datetime
@@ -17,14 +20,17 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+import uvicorn
 from starlette.testclient import TestClient
 
 import regretless as rl
-from regretless.errors import ConfigError
-from regretless.service import guard, open_studies, schema
+from regretless.engine import increment_of
+from regretless.errors import ConfigError, StorageError, UnknownTrialError
+from regretless.service import api, guard, open_studies, schema
 from regretless.service.app import create_app, serve
 from regretless.service.auth import Tokens
 from regretless.service.rate import Rate
+from regretless.studies.actor import acting, acting_as
 from regretless.studies.journal import Journal
 
 SPACE = {
@@ -926,3 +932,135 @@ def test_conditions_limits_and_changes_over_http(http: TestClient) -> None:
         http.post("/api/studies", json=limit), 422, "SpaceError"
     )
     assert http.get(f"{study}/panels").status_code == 200
+
+
+# -- less work for each request --------------------------------------------------------------------
+
+
+def dependencies(dependant: Any) -> Iterator[Any]:
+    for each in dependant.dependencies:
+        yield each
+        yield from dependencies(each)
+
+
+def test_nothing_that_an_endpoint_depends_on_takes_a_thread() -> None:
+    routes: list[Any] = [*api.router.routes, *api.checks.routes]
+    found = [each.call for route in routes for each in dependencies(route.dependant)]
+    assert found
+    assert all(map(asyncio.iscoroutinefunction, found))
+
+
+def test_garbage_collections_leave_out_what_was_imported(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen = []
+    monkeypatch.setattr(
+        uvicorn.Server, "run", lambda *args, **more: frozen.append(gc.get_freeze_count())
+    )
+    monkeypatch.setattr(sys, "setswitchinterval", lambda seconds: None)
+    try:
+        serve(str(file), "127.0.0.1", 0, Tokens(), insecure=False)
+    finally:
+        gc.unfreeze()
+    assert frozen[0] > 10_000
+
+
+def opened(file: Path, name: str) -> open_studies.OpenStudy:
+    journal = Journal.open(file)
+    study = rl.Study.open(
+        journal, name, space=rl.Space({"x": rl.Float(0.0, 1.0)}), budget=40, seed=1
+    )
+    return open_studies.OpenStudy(study, open_studies.Threads(journal))
+
+
+def test_a_poll_with_nothing_new_computes_nothing(file: Path) -> None:
+    this, asked = opened(file, "s"), []
+
+    async def run() -> None:
+        for _ in range(3):
+            assert await this.read(seen) == len(asked)
+        this.study.tell(this.study.ask(), 1.0)
+        assert await this.read(seen) == 2
+
+    def seen(view: Any) -> int:
+        asked.append(view.seq)
+        return len(asked)
+
+    asyncio.run(run())
+    assert asked == [1, 3]
+
+
+def test_a_crowd_of_readers_shares_an_answer_and_does_not_wait_for_the_next(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_studies, "CROWD", 3)
+    monkeypatch.setattr(open_studies, "CROWD_SECONDS", 1e9)
+    monkeypatch.setattr(open_studies, "PATIENCE", 0.0)  # each reader wants a new answer
+    this, going = opened(file, "s"), threading.Event()
+
+    def trials(view: Any) -> int:
+        assert going.wait(60)
+        return len(view.optimizer.trials)
+
+    async def run() -> None:
+        going.set()
+        assert [await this.read(trials, shared=True) for _ in range(3)] == [0, 0, 0]
+        this.study.ask()
+        going.clear()  # the next answer takes a while
+        assert [await this.read(trials, shared=True) for _ in range(3)] == [0, 0, 0]
+        going.set()
+        await this._renewing[trials]
+        assert await this.read(trials, shared=True) == 1
+        await this.change(this.study.ask)  # whose effect every reader is to see at once
+        assert await this.read(trials, shared=True) == 2
+
+    asyncio.run(run())
+
+
+def test_a_crowd_learns_of_an_answer_that_fails(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_studies, "CROWD", 1)
+    monkeypatch.setattr(open_studies, "PATIENCE", 0.0)
+    this, wrong = opened(file, "s"), []
+
+    def question(view: Any) -> int:
+        if wrong:
+            raise StorageError("away")
+        return 5
+
+    async def run() -> None:
+        assert await this.read(question, shared=True) == 5
+        wrong.append(True)
+        this.study.ask()
+        assert await this.read(question, shared=True) == 5  # and the next one is begun
+        await this._renewing[question]
+        with pytest.raises(StorageError, match="away"):
+            await this.read(question, shared=True)
+
+    asyncio.run(run())
+
+
+def test_reports_that_come_together_are_written_together(file: Path) -> None:
+    this = opened(file, "s")
+    trials = [arm.trial.number for arm in this.study.allocate(3, end_early=0.0).rows]
+    batches, report_all = [], this.study.report_all
+
+    def noted(reports: Any) -> Any:
+        batches.append((acting.get(), len(reports)))
+        return report_all(reports)
+
+    this.study.report_all = noted  # type: ignore[method-assign]
+
+    async def report(number: int, who: str | None) -> None:
+        with acting_as(who):
+            await this.report((increment_of(number, count=1, sum=1.0),), None, None)
+
+    async def run() -> list[Any]:
+        each = [report(trials[0], "a"), report(trials[1], "b"), report(99, "a")]
+        return await asyncio.gather(*each, report(trials[2], "a"), return_exceptions=True)
+
+    answers = asyncio.run(run())
+    assert batches == [("a", 3), ("b", 1)]
+    assert [type(each) for each in answers] == [type(None)] * 2 + [UnknownTrialError, type(None)]
+    assert {event.actor for event in this.study.events() if event.kind == "reported"} == {"a", "b"}

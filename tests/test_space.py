@@ -100,6 +100,12 @@ POINT = {"dose": 1.0, "share": 0.5, "visits": 4, "drug": "B", "size": "S"}
 # Round trips
 
 
+@given(st.one_of(lines(), log_lines()), st.floats(-0.5, 1.5))
+def test_one_coordinate_is_rounded_as_those_of_an_array(line: Float, u: float) -> None:
+    scale = line.scale
+    assert scale._snapped(u).hex() == scale.snap(np.asarray(u)).item().hex()
+
+
 @given(st.data())
 def test_canonical_is_encode_of_decode_bit_for_bit(data: st.DataObject) -> None:
     space = data.draw(named(parameters))

@@ -20,6 +20,7 @@ sa = pytest.importorskip("sqlalchemy")
 
 from regretless.engine import write  # noqa: E402
 from regretless.model import Belief  # noqa: E402
+from regretless.model.data import Data  # noqa: E402
 from regretless.studies.journal import Journal  # noqa: E402
 from regretless.studies.state import State  # noqa: E402
 
@@ -291,3 +292,26 @@ def test_results_of_version_1_have_the_time_of_their_lines(file: Path) -> None:
         study.tell(study.pending[0], 0.5)
         assert study.events()[-1].version == 2
         assert len(study.history()) == len(times) + 2
+
+
+# -- a replay --------------------------------------------------------------------------------------
+
+
+def test_a_replay_puts_the_results_together_once(
+    study: rl.Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for i in range(40):
+        study.tell(study.adopt({"x": (i % 7) / 7, "kind": "a"}), float(i))
+        one_by_one = study._state.optimizer._belief.data  # looked at after each result
+    adds, add = [], Data.add
+
+    def noted(data: Data, *args: Any) -> Any:
+        adds.append(args)
+        return add(data, *args)
+
+    monkeypatch.setattr(Data, "add", noted)
+    replayed = State.of(study._journal, "s").optimizer._belief.data
+    assert not adds
+    for name in ("x", "y", "weight", "count"):
+        assert getattr(replayed, name).tobytes() == getattr(one_by_one, name).tobytes()
+    assert (replayed.scatter, replayed.constant) == (one_by_one.scatter, one_by_one.constant)

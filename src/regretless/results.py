@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from math import floor, isfinite, log10
+from operator import attrgetter
+from sys import intern
 from typing import Any
 
 import numpy as np
@@ -23,10 +25,11 @@ from regretless._internal.validate import is_integer, is_number
 from regretless.errors import ConfigError, StorageError, UnknownTrialError
 from regretless.space import Scalar
 
-# Attributes of `Decision` that are not stored where they are None.
-_LEFT_OUT_TEXTS = frozenset({"held_back", "caution"})
-_LEFT_OUT = _LEFT_OUT_TEXTS | {"total_loss", "total_loss_high", "loss_risk", "holds"}
+_TEXTS = frozenset({"reason", "policy", "held_back", "caution"})  # attributes of `Decision`
+# Those that are not stored where they are None.
+_LEFT_OUT = {"held_back", "caution", "total_loss", "total_loss_high", "loss_risk", "holds"}
 _LEFT_OUT |= {"optimum_gap", "contradicted", "endless"}
+_NUMBERS = (int, float)
 
 REASONS = ("design", "explore", "exploit", "resample", "exhausted", "given", "baseline")
 
@@ -138,7 +141,7 @@ class Decision:
         """
         return {
             k: v.item() if isinstance(v, np.generic) else v
-            for k, v in vars(self).items()
+            for k, v in zip(_FIELDS, _values(self), strict=True)
             if v is not None or k not in _LEFT_OUT
         }
 
@@ -157,9 +160,18 @@ class Decision:
         if not (isinstance(reason, str) and reason in REASONS):
             raise StorageError(f"decision: reason must be one of {REASONS}, got {shown(reason)}")
         try:
-            return cls(**{k: v for k, v in data.items() if k in names})
+            known = {k: v for k, v in data.items() if k in names}
+            known["reason"] = _REASONS[reason]  # one text for all decisions
+            if type(known.get("policy")) is str:
+                known["policy"] = intern(known["policy"])
+            return cls(**known)
         except TypeError as error:
             raise StorageError(f"decision: {error} in {shown(dict(data))}") from None
+
+
+_REASONS = {reason: reason for reason in REASONS}
+_FIELDS = tuple(each.name for each in fields(Decision))
+_values = attrgetter(*_FIELDS)  # `vars` would give each decision a dict of its own, for good
 
 
 def checked_decision(decision: object) -> Decision:
@@ -170,13 +182,15 @@ def checked_decision(decision: object) -> Decision:
         raise ConfigError(
             f"decision: need one of {', '.join(REASONS)}, got {shown(decision.reason)}"
         )
-    for name, value in decision.to_json().items():
-        text = name in ("reason", "policy") or (name in _LEFT_OUT_TEXTS and value is not None)
-        if name == "holds" and value is not None:
+    for name, value in zip(_FIELDS, _values(decision), strict=True):
+        if value is None and name not in ("reason", "policy"):
+            continue
+        if name == "holds":
             _check_probabilities(value)
             continue
-        if not (isinstance(value, str) if text else _is_plain(value)):
-            got = value if isinstance(value, float) else type(value).__name__
+        plain = value.item() if isinstance(value, np.generic) else value
+        if not (isinstance(plain, str) if name in _TEXTS else _is_plain(plain)):
+            got = plain if isinstance(plain, float) else type(plain).__name__
             raise ConfigError(f"decision: {name} can't be stored, got {got}")
     return decision
 
@@ -188,9 +202,11 @@ def _check_probabilities(value: object) -> None:
 
 
 def _is_plain(value: object) -> bool:
-    if value is None or isinstance(value, bool):
-        return True
-    return isinstance(value, int | float) and is_number(value)
+    return (
+        value is None
+        or isinstance(value, bool)
+        or (isinstance(value, _NUMBERS) and is_number(value))
+    )
 
 
 def _left(d: Decision) -> str:

@@ -39,6 +39,9 @@ MOVING = ("horizon", "drift", "contexts")  # settings for a system that changes,
 # Of `Told` and `Observed`.  Version 3 may have metrics alone.
 _VERSION_WITH_OBJECTIVE = 2
 
+_NO_FITS: dict[str, Body] = {}  # one for all events: a study has thousands
+_OBJECTS = (dict, Mapping)  # nearly always a dict, for which the second is not looked at
+
 Body = dict[str, Any]
 
 
@@ -55,8 +58,10 @@ class Outcome:
 
     def __post_init__(self) -> None:
         value, sem, count = checked_result(self.value, self.sem, self.count)
-        # The dataclass is frozen, so write to its dict.
-        vars(self).update(value=value, sem=sem, count=count)
+        # The dataclass is frozen.  `vars` would give each outcome a dict of its own, for good.
+        object.__setattr__(self, "value", value)
+        object.__setattr__(self, "sem", sem)
+        object.__setattr__(self, "count", count)
 
     def __str__(self) -> str:
         error = "" if self.sem is None else f" (sem {self.sem!r})"
@@ -322,8 +327,10 @@ def _version(event: Event, newest: int) -> int:
     return newest
 
 
-def read(kind: str, version: int, body: object) -> Event:
+def read(kind: str, version: int, body: object, written: datetime | None = None) -> Event:
     """The event of a stored kind, version and body, of this release or an older one.
+
+    `written` is when it was stored.  A result without a time gets this time.
 
     Raises:
         StorageError: it cannot be read; the message names the kind, the version and the field.
@@ -343,15 +350,18 @@ def read(kind: str, version: int, body: object) -> Event:
     fields = _Fields(kind, version, body)
     for older in range(version, known.version):
         fields = _Fields(kind, version, _UPCASTS[kind, older](fields))
+    fields.written = written
     return known.read(fields)
 
 
 class _Fields:
     """The fields of a body.  Each is checked when it is read.  `version` is the stored one."""
 
+    written: datetime | None = None
+
     def __init__(self, kind: str, version: int, body: object, path: str = "") -> None:
         self.kind, self.version, self._path = kind, version, path
-        if not isinstance(body, Mapping):
+        if not isinstance(body, _OBJECTS):
             raise self.wrong(path or "body", f"need an object, got {shown(body)}")
         self.body = body
 
@@ -366,7 +376,7 @@ class _Fields:
     def inside(self, name: str) -> _Fields:
         """The fields of an object that is itself a field."""
         found = self[name]
-        if not isinstance(found, Mapping):
+        if not isinstance(found, _OBJECTS):
             raise self.wrong(f"{self._path}{name}", f"need an object, got {shown(found)}")
         return _Fields(self.kind, self.version, found, f"{self._path}{name}.")
 
@@ -388,6 +398,13 @@ class _Fields:
 
     def object(self, name: str) -> Body:
         return dict(self.inside(name).body)
+
+    def time(self) -> datetime | None:
+        """The time of a result."""
+        if self["time"] is None:
+            return self.written
+        time: datetime | None = self.checked("time", time_from_iso)
+        return time
 
     def why(self) -> str | None:
         """The reason that somebody gave, if any."""
@@ -462,7 +479,7 @@ def _read_asked(fields: _Fields) -> Asked:
 
 def _read_metric_fits(fields: _Fields) -> dict[str, Body]:
     if "metric_fits" not in fields.body:
-        return {}
+        return _NO_FITS
     every = fields.inside("metric_fits")
     return {name: every.object(name) for name in every.body}
 
@@ -483,8 +500,7 @@ def _write_asked(event: Asked) -> Body:
 
 def _read_told(fields: _Fields) -> Told:
     number, outcomes = fields.whole("number", least=0), _read_outcomes(fields)
-    time = fields.checked("time", time_from_iso)
-    return Told(number, outcomes, time, fields.key(), fields.context())
+    return Told(number, outcomes, fields.time(), fields.key(), fields.context())
 
 
 def _write_told(event: Told) -> Body:
@@ -494,7 +510,7 @@ def _write_told(event: Told) -> Body:
 
 def _read_observed(fields: _Fields) -> Observed:
     params, outcomes = fields.object("params"), _read_outcomes(fields)
-    return Observed(params, outcomes, fields.checked("time", time_from_iso), fields.context())
+    return Observed(params, outcomes, fields.time(), fields.context())
 
 
 def _write_observed(event: Observed) -> Body:
@@ -560,7 +576,7 @@ def _read_reported(fields: _Fields) -> Reported:
         if not all(is_number(number) for number in numbers if number is not None):
             raise fields.wrong("increments", f"need numbers, got {shown(numbers)}")
         found.append(Increment(one.whole("number", least=0), Totals(*numbers)))
-    return Reported(tuple(found), fields.checked("time", time_from_iso))
+    return Reported(tuple(found), fields.time())
 
 
 def _write_reported(event: Reported) -> Body:
@@ -731,12 +747,12 @@ def _result_1(fields: _Fields) -> Body:
 
 
 # From the body of this version to that of the next.
-_UPCASTS: dict[tuple[str, int], Callable[[_Fields], Body]] = {
+_UPCASTS: dict[tuple[str, int], Callable[[_Fields], Mapping[str, Any]]] = {
     ("created", 1): _created_1,
     ("created", 2): _created_2,
     ("created", 3): _created_3,
     ("told", 1): _result_1,
-    ("told", 2): lambda fields: dict(fields.body),
+    ("told", 2): lambda fields: fields.body,
     ("observed", 1): _result_1,
-    ("observed", 2): lambda fields: dict(fields.body),
+    ("observed", 2): lambda fields: fields.body,
 }

@@ -1208,7 +1208,9 @@ class Optimizer(WithLock):
         """
         if not (self._belief.told and self.has_followers):
             return None
-        return self._crowd(self._decide(NOWHERE, False, fit), _MANY, len(self._log))
+        proposal = self._decide(NOWHERE, False, fit)
+        self._belief = self._belief.with_posterior_of(proposal.belief)
+        return self._crowd(proposal, _MANY, len(self._log))
 
     def _propose_many(
         self, n: int, crowd: Crowd | None, refit: bool, fit: dict[str, Any] | None
@@ -1239,15 +1241,18 @@ class Optimizer(WithLock):
         if not self._belief.told:
             return None
         fresh = self._belief.refit_if_due()
-        return None if fresh.source is self._belief.source else fresh.source
+        if fresh.source is not self._belief.source:
+            return fresh.source
+        self._belief = fresh  # it has the posterior
+        return None
 
     def _crowd(self, proposal: _Proposal, left: int, seen: int) -> Crowd | None:
         """What `left` followers of a proposal are chosen in; None if they need searches."""
         leader = proposal.situation
         if leader is None or not self.has_followers:
             return None
-        if not self._may_revisit(leader, left):
-            leader = replace(leader, revisit=False)
+        if leader.revisit and not self._may_revisit(leader, left):
+            leader = replace(leader, revisit=False)  # it has to search
         fits, told = (self._belief.source, proposal.belief.source), len(self._belief.told)
         shortlist = leader.shortlisted([*self._under_way, proposal.x])
         crowd = Crowd(leader, shortlist, told, seen, fits, fits[0] == fits[1])
@@ -1304,7 +1309,7 @@ class Optimizer(WithLock):
             belief = belief.with_fit(crowd.fits[1])
         situation = replace(
             leader,
-            belief=replace(belief, posterior=leader.posterior),
+            belief=belief.beside(leader.posterior),
             waiting=self._under_way,
             horizon=self._horizon(leader.belief, NOWHERE),
             rng=np.random.default_rng([self.seed, len(self._records.trials)]),

@@ -227,7 +227,7 @@ class Records:
                 next_step = "their `count` is 0 so far; report how many there are"
             raise TrialError(f"trial {record.trial.number} has reported results: {next_step}")
         if not record.outcomes:
-            return Told(record.trial.number, told, moment, key, turned_out)
+            return Told(record.trial.number, dict(told), moment, key, turned_out)
         same = context is None or (turned_out or record.asked_in) == record.context
         if record.outcomes == told and same:
             return None
@@ -249,7 +249,9 @@ class Records:
         context: Circumstances | None = None,
     ) -> Observed:
         told, moment = _checked_outcomes(outcomes, ConfigError), checked_time(time)
-        return Observed(self.space.validate(params), told, moment, self.checked_context(context))
+        return Observed(
+            self.space.validate(params), dict(told), moment, self.checked_context(context)
+        )
 
     def checked_context(self, context: Circumstances | None) -> dict[str, Scalar] | None:
         """The context as plain values; None if the run has no contexts.
@@ -446,7 +448,7 @@ class Records:
         record = Record(
             Trial(event.number, own(params), event.decision, event.proposed, mine),
             params,
-            self.space.encode(params),
+            self.space.encode_valid(params),
             "proposed" if event.proposed else "pending",
             asked_in=context,
             context=context,
@@ -477,7 +479,7 @@ class Records:
         """Apply the event; returns the encoded point, with its context, and its outcomes."""
         told = _checked_outcomes(event.outcomes, StorageError)
         params = self.space.validate(event.params)
-        x = self.space.encode(params)
+        x = self.space.encode_valid(params)
         context = self._stored_context("observed", event.context)
         self.known.setdefault(x.tobytes(), params)
         self.tried.add(x.tobytes())
@@ -949,7 +951,7 @@ def _sentence(outcomes: Outcomes) -> str:
     return ", ".join(f"{name}{each}" for name, each in zip(names, outcomes.values(), strict=True))
 
 
-def _checked_outcomes(outcomes: Outcomes, error: type[RegretlessError]) -> dict[str, Outcome]:
+def _checked_outcomes(outcomes: Outcomes, error: type[RegretlessError]) -> Outcomes:
     """The outcomes, after a check that the one to optimise or a metric is there."""
     if OBJECTIVE not in outcomes and not any(name not in RESERVED for name in outcomes):
         names = ", ".join(map(shown, outcomes)) or "none"
@@ -957,4 +959,4 @@ def _checked_outcomes(outcomes: Outcomes, error: type[RegretlessError]) -> dict[
     for name, told in outcomes.items():
         if not isinstance(told, Outcome):
             raise error(f"outcomes: need an Outcome as {shown(name)}, got {shown(told)}")
-    return dict(outcomes)
+    return outcomes

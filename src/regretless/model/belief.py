@@ -35,6 +35,7 @@ from regretless.model.tables import data_of, effect_of
 from regretless.space import Parameter
 
 _BLOCK = 256
+_FEW = 16  # observations that are added one by one; so few, or one in so many
 _LARGEST_LOG = 700.0  # exp of a larger number overflows
 _ENSEMBLE = 0x656E73  # a stream of random numbers of its own
 
@@ -126,8 +127,8 @@ class Belief:
     model: Model
     columns: tuple[Parameter, ...]
     defaults: Defaults
-    data: Data  # the observations, with one row for each distinct point
-    told: History = field(default_factory=History)  # the same observations, in their order
+    folded: Data  # the first observations, or all of them, with one row for each distinct point
+    told: History = field(default_factory=History)  # the observations, in their order
     luckiest: float = -math.inf  # the best single observation
     fitted: Fitted | None = None
     source: dict[str, Any] | None = None  # the JSON that `fitted` was made from
@@ -155,21 +156,53 @@ class Belief:
 
     def learn(self, told: Observation) -> Belief:
         """The state with one more observation; `current` adds it to the posterior."""
-        data, _ = self.data.add(*told[:4])
         luckiest = max(self.luckiest, told.y)
-        return replace(
-            self,
-            data=data,
+        return self._changed(
+            folded=self._so_far,
             told=self.told.plus(told),
             luckiest=luckiest,
             controls=self.controls + (told.control is not None),
             in_tables=self.in_tables + (told.period is not None),
         )
 
+    @cached_property
+    def data(self) -> Data:
+        """The observations, with one row for each distinct point.
+
+        Who learns thousands of results, as a replay does, needs them once, at the end.
+        """
+        done, every = self.folded.observations, len(self.told)
+        if every - done > max(_FEW, every // _FEW):
+            return Data.fold(len(self.columns), (told[:4] for told in self.told))
+        data = self.folded
+        for told in self.told.since(done):
+            data, _ = data.add(*told[:4])
+        return data
+
+    @property
+    def _so_far(self) -> Data:
+        """The observations that have been put together already."""
+        data: Data = vars(self).get("data", self.folded)
+        return data
+
+    def _changed(self, *, folded: Data | None = None, **fields: Any) -> Belief:
+        """The state with other fields.  `replace` takes several times as long.
+
+        Whatever follows from this state puts no observations together again, if `folded` is None.
+        """
+        mine, new = vars(self), object.__new__(Belief)
+        vars(new).update({name: mine[name] for name in _FIELDS})
+        vars(new).update(fields, folded=self.data if folded is None else folded)
+        return new
+
+    def beside(self, posterior: Posterior | None) -> Belief:
+        """The state with another posterior, for a decision that is made beside others."""
+        return self._changed(posterior=posterior)
+
     def with_model(self, model: Model) -> Belief:
         """The state with another model; the next look at it fits the model anew."""
-        return replace(
-            self, model=model, fitted=None, source=None, posterior=None, included=0, surprise=0.0
+        return self._changed(
+            model=model, fitted=None, source=None, posterior=None, included=0, surprise=0.0
         )
 
     def relearnt(self, changed: Mapping[int, Observation]) -> Belief:
@@ -185,7 +218,7 @@ class Belief:
             told[place] = each
         return replace(
             self,
-            data=Data.fold(len(self.columns), (each[:4] for each in told)),
+            folded=Data.fold(len(self.columns), (each[:4] for each in told)),
             told=History.of(told),
             luckiest=max(each.y for each in told),
             controls=sum(each.control is not None for each in told),
@@ -271,7 +304,7 @@ class Belief:
         if self.posterior is None:
             at = self.fitted.at
             posterior = self._posterior(self._fitted_data(at), self.fitted.hypers)
-            ready = replace(self, posterior=posterior, included=at)
+            ready = self._changed(posterior=posterior, included=at)
         return ready if ready.included == len(self.told) else ready._caught_up()
 
     @property
@@ -287,14 +320,14 @@ class Belief:
     def jumped(self, place: int) -> Belief:
         """The state if the system has changed before the observation at this place."""
         jumps = tuple(sorted({*self.jumps, place}))
-        return replace(self, jumps=jumps, posterior=None, included=0)
+        return self._changed(jumps=jumps, posterior=None, included=0)
 
     def _as_of_now(self) -> Belief:
         """The state with the posterior of f now.  It is not updated: all results are older now."""
         assert self.fitted is not None
         data = self._scaled(self.fitted.scaling, len(self.told), self.fitted.periods)
         each = (self.model.posterior(data, hyper) for hyper in self.fitted.hypers)
-        return replace(self, posterior=Mixture.of(each), included=len(self.told))
+        return self._changed(posterior=Mixture.of(each), included=len(self.told))
 
     def _timed(self, scaling: Scaling, count: int, periods: Periods | None) -> Timed:
         """The last observations in the units of the model, with their times."""
@@ -358,8 +391,7 @@ class Belief:
         # Since then, reported results may have changed observations that it has learnt.
         if earlier.jumps != self.jumps or not self.told.continues(earlier.told):
             return self
-        return replace(
-            self,
+        return self._changed(
             posterior=earlier.posterior,
             included=earlier.included,
             surprise=earlier.surprise,
@@ -382,7 +414,7 @@ class Belief:
             gap = y - float(mu[0])
             surprise += gap * gap / expected  # may become infinite, and a fit is then due
             posterior = posterior.add(x, y, weight, variance)
-        return replace(self, posterior=posterior, included=len(self.told), surprise=surprise)
+        return self._changed(posterior=posterior, included=len(self.told), surprise=surprise)
 
     def _seen(self, periods: Periods | None, count: int) -> list[Observation]:
         """The first `count` observations.
@@ -524,7 +556,7 @@ class Belief:
         if self._moves(fading):
             data = self._faded(scaling, len(self.told), periods, fading)
         else:
-            still = replace(self, fitted=None)  # whatever the last fit said about drift
+            still = self._changed(fitted=None)  # whatever the last fit said about drift
             if effect is None:
                 data = still._scaled(scaling, len(self.told), periods)
             else:
@@ -685,7 +717,14 @@ class Belief:
         fitted = Fitted(
             hypers, scaling, at, points, bool(source["ok"]), periods, noise, fading, effect
         )
-        return replace(self, fitted=fitted, source=source, posterior=None, included=0, surprise=0.0)
+        return self._changed(
+            folded=self._so_far,
+            fitted=fitted,
+            source=source,
+            posterior=None,
+            included=0,
+            surprise=0.0,
+        )
 
     def _hypers(self, source: dict[str, Any]) -> tuple[Hyper, ...]:
         """The hyper-parameters of a fit, or of several draws."""
@@ -706,6 +745,9 @@ class Belief:
         kernel = start.kernel.with_theta(np.array(source["theta"]))
         lam2, omega2 = float(source["lam2"]), float(source["omega2"])
         return (replace(start, kernel=kernel, lam2=lam2, omega2=omega2),)
+
+
+_FIELDS = tuple(Belief.__dataclass_fields__)
 
 
 def _for_whole_space(

@@ -50,7 +50,8 @@ router = APIRouter(prefix="/api/studies", tags=["studies"], responses=PROBLEMS)
 checks = APIRouter(tags=["service"], responses=PROBLEMS)
 
 
-def _studies(request: Request) -> OpenStudies:
+# FastAPI calls a dependency that is not `async` in a thread, which takes longer than all the rest.
+async def _studies(request: Request) -> OpenStudies:
     studies: OpenStudies = request.app.state.studies
     return studies
 

@@ -14,16 +14,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from regretless.errors import RegretlessError
 from regretless.results import Trial
+from regretless.service.together import Together
 from regretless.space import Scalar
-from regretless.studies import Study, Wish, acting_as
-from regretless.studies.actor import acting
+from regretless.studies import Study, Wish
+from regretless.studies.asking import Answer
 
 if TYPE_CHECKING:
     from regretless.service.open_studies import Threads
@@ -32,14 +33,6 @@ MOST_IN_VAIN = 3  # times that trials are prepared although nobody asks
 # In a hurry, those who ask need the processor as well.
 SEARCH_SHARE, FIT_SHARE = 0.5, 0.2  # at most such shares of the time are for searches and fits
 RATE_SECONDS = 2.0  # the rate of asks is that of so many seconds, at least
-
-
-class Waiting(NamedTuple):
-    """An ask that was not answered yet."""
-
-    wish: Wish
-    actor: str | None
-    answer: asyncio.Future[Trial]
 
 
 class Pace:
@@ -71,10 +64,9 @@ class Asks:
     def __init__(self, study: Study, threads: Threads) -> None:
         self._study, self._threads = study, threads
         self.turn = asyncio.Lock()  # of those who compute; first come, first served
-        self._waiting: list[Waiting] = []
+        self._together: Together[Wish, Trial] = Together(self._answers, turn=self.turn)
         self._pace = Pace()
         self._in_vain = 0
-        self._serving: asyncio.Task[None] | None = None
         self._preparing: asyncio.Task[None] | None = None
         self._fitting: asyncio.Task[None] | None = None
 
@@ -93,7 +85,7 @@ class Asks:
         try:
             if n == 1 and context is None:
                 wish = Wish(self._study.ask_key(key), within_budget)
-                return [await self._answer(wish)]
+                return [await self._together.ask(wish)]
             async with self.turn:
                 return await self._threads.run(
                     self._threads.asks,
@@ -109,48 +101,14 @@ class Asks:
         if self._in_vain < MOST_IN_VAIN and _is_over(self._preparing):
             self._preparing = asyncio.create_task(self._prepare())
 
-    # -- answering ---------------------------------------------------------------------------------
-
-    async def _answer(self, wish: Wish) -> Trial:
-        answer: asyncio.Future[Trial] = asyncio.get_running_loop().create_future()
-        self._waiting.append(Waiting(wish, acting.get(), answer))
-        if _is_over(self._serving):
-            self._serving = asyncio.create_task(self._serve())
-        return await answer
-
-    async def _serve(self) -> None:
-        """Answer all who wait."""
-        while self._waiting:
-            async with self.turn:
-                await self._serve_some()
+    async def _answers(self, wishes: list[Wish]) -> list[Answer]:
+        """The answers to all who wait."""
+        hurry = len(wishes) > 1 or self._pace.due > 1.0
+        each = partial(self._study.ask_each, wishes, hurry=hurry)
+        answers = await self._threads.run(self._threads.asks, each)
         if self._pace.due > 1.0:
             self.prepare()
-
-    async def _serve_some(self) -> None:
-        """Answer those who wait and have the name of the first, because it is stored."""
-        actor = self._waiting[0].actor
-        these = [each for each in self._waiting if each.actor == actor]
-        self._waiting = [each for each in self._waiting if each.actor != actor]
-        these = [each for each in these if not each.answer.done()]  # who still waits
-        if not these:
-            return
-        hurry = len(these) > 1 or self._pace.due > 1.0
-        wishes = [each.wish for each in these]
-        answers: Sequence[Trial | Exception]
-        try:
-            with acting_as(actor):
-                answers = await self._threads.run(
-                    self._threads.asks, self._study.ask_each, wishes, hurry=hurry
-                )
-        except Exception as error:  # noqa: BLE001 (those who wait get it)
-            answers = [error] * len(these)
-        for each, answer in zip(these, answers, strict=True):
-            if each.answer.done():
-                continue
-            if isinstance(answer, Trial):
-                each.answer.set_result(answer)
-            else:
-                each.answer.set_exception(answer)
+        return answers
 
     # -- preparing ---------------------------------------------------------------------------------
 

@@ -25,8 +25,6 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from itertools import groupby
-from operator import attrgetter
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 from anyio import CapacityLimiter, to_thread
@@ -38,8 +36,8 @@ from regretless.service.asks import Asks
 from regretless.service.forecasts import Ahead, Desk
 from regretless.service.problems import BUG
 from regretless.service.schema import Summary
+from regretless.service.together import Together
 from regretless.space import Scalar
-from regretless.studies.actor import acting, acting_as
 from regretless.studies.journal import Journal, StudyInfo
 from regretless.studies.serving import Report
 from regretless.studies.study import Snapshot, Study, rename_study
@@ -51,7 +49,7 @@ STALL_SECONDS = 5.0  # after so long without an answer, the database counts as s
 READY_SECONDS = 3.0  # for the answer of the readiness check
 MOST_REPORTS = 200  # that are written together
 CROWD, CROWD_SECONDS = 16, 4.0  # so many readers in so many seconds share answers,
-PATIENCE = 5.0  # which may be so many times as old as it took to compute them
+PATIENCE = 20.0  # which are computed again when they are so many times as old as that takes
 MOST_OPEN = 256  # studies; an idle one takes a few MB, and a fraction of a second to open again
 
 _log = logging.getLogger(__name__)
@@ -60,26 +58,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class _Waiting(NamedTuple):
-    """A report that is not on disk yet."""
-
-    report: Report
-    actor: str | None
-    done: asyncio.Future[None]
-
-
-def _report_all(study: Study, batch: list[_Waiting]) -> Sequence[Exception | None]:
-    with acting_as(batch[0].actor):
-        return study.report_all([each.report for each in batch])
-
-
 class _Known(NamedTuple):
     """An answer to a question about a study."""
 
     seq: int  # the number of the last event that it knows
     answer: Any
-    began: float  # when it was begun, and the seconds that it took
-    seconds: float
+    began: float  # when it was begun
+    seconds: float  # of the processor that it took
 
 
 class Threads:
@@ -118,11 +103,11 @@ class OpenStudy:
         self._asks = Asks(study, threads)
         self._reading: defaultdict[object, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._answers: dict[object, _Known] = {}  # by question
+        self._renewing: dict[object, asyncio.Task[None]] = {}  # by question
         self._changed = 0.0  # when something changed that every reader is to see at once
         self._readers: defaultdict[object, deque[float]] = defaultdict(partial(deque, maxlen=CROWD))
         self._ahead = Ahead()
-        self._reports: list[_Waiting] = []
-        self._writing: asyncio.Future[None] | None = None
+        self._reports: Together[Report, None] = Together(self._write_reports, most=MOST_REPORTS)
 
     async def do(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a verb that takes milliseconds."""
@@ -156,29 +141,10 @@ class OpenStudy:
         self, increments: tuple[Increment, ...], key: str | None, time: datetime | None
     ) -> None:
         """`Study.report`.  Those that come while others are written are written together."""
-        done = asyncio.get_running_loop().create_future()
-        self._reports.append(_Waiting((increments, key, time), acting.get(), done))
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.ensure_future(self._write_reports())
-        await done
+        await self._reports.ask((increments, key, time))
 
-    async def _write_reports(self) -> None:
-        """Write the reports that wait, each time all of them that one actor sent."""
-        while self._reports:
-            _, first = next(groupby(self._reports[:MOST_REPORTS], attrgetter("actor")))
-            batch = list(first)
-            del self._reports[: len(batch)]
-            try:
-                problems = await self.do(_report_all, self.study, batch)
-            except Exception as error:  # noqa: BLE001 (each of those who wait gets it)
-                problems = [error] * len(batch)
-            for each, problem in zip(batch, problems, strict=True):
-                if each.done.cancelled():
-                    continue
-                if problem is None:
-                    each.done.set_result(None)
-                else:
-                    each.done.set_exception(problem)
+    async def _write_reports(self, reports: list[Report]) -> Sequence[Exception | None]:
+        return await self.do(self.study.report_all, reports)
 
     async def change(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a verb that takes milliseconds, and whose effect every reader is to see at once."""
@@ -189,21 +155,35 @@ class OpenStudy:
     async def read(self, question: Callable[[Snapshot], T], *, shared: bool = False) -> T:
         """What `question` returns for the study as it is now, computed once for each state.
 
-        With `shared`, while many read, they share answers: an answer may then be a few times as old
-        as it took to compute.  Otherwise a busy study with many readers would do nothing else.
+        With `shared`, while many read, they share the last answer, and nobody waits for the next
+        one.  That is begun when the last one is some times as old as it took to compute.  Otherwise
+        a busy study with many readers would do nothing else.
         """
         arrived = time.monotonic()
         recent = self._readers[question]
         recent.append(arrived)
         crowded = shared and len(recent) == CROWD and arrived - recent[0] < CROWD_SECONDS
         known = self._answers.get(question) if crowded else None
-        if known is not None and known.began > self._oldest(known, arrived):
+        if known is not None and known.began > self._changed:
+            old = known.began < arrived - PATIENCE * known.seconds
+            if old and not self._reading[question].locked():
+                self._renewing[question] = asyncio.create_task(self._renew(question))
             return cast(T, known.answer)
+        return await self._read(question, arrived)
+
+    async def _read(self, question: Callable[[Snapshot], T], arrived: float) -> T:
         async with self._reading[question]:
             known = self._answers.get(question)
             if known is not None and known.began >= arrived:  # made while this one waited
                 return cast(T, known.answer)
             return await self._threads.run(self._threads.reads, self._answer, question)
+
+    async def _renew(self, question: Callable[[Snapshot], object]) -> None:
+        """Compute an answer again that a crowd shares; meanwhile nobody waits for it."""
+        try:
+            await self._read(question, time.monotonic())
+        except Exception:  # noqa: BLE001 (who reads next gets it)
+            self._answers.pop(question, None)
 
     async def start_forecast(self, draws: int, over: Mapping[str, Scalar] | None) -> Ahead:
         """The forecast for the study as it is now; it begins if there is none."""
@@ -216,19 +196,17 @@ class OpenStudy:
         """The last forecast."""
         return self._ahead
 
-    def _oldest(self, known: _Known, now: float) -> float:
-        """When an answer must have been begun, to be shared by a crowd now."""
-        return max(self._changed, now - PATIENCE * known.seconds)
-
     def _answer(self, question: Callable[[Snapshot], T]) -> T:
-        known, began = self._answers.get(question), time.monotonic()
+        known, began, used = self._answers.get(question), time.monotonic(), time.thread_time()
         if known is None or known.seq != self.study.refresh():
             # Computed on a copy: the study stays free for others.
             view = self.study.snapshot()
             answer = question(view)
-            known = _Known(view.seq, answer, began, time.monotonic() - began)
-            self._answers[question] = known
+            known = _Known(view.seq, answer, began, time.thread_time() - used)
             self.study.take_posterior_of(view)
+        else:  # it is right up to now
+            known = known._replace(began=began)
+        self._answers[question] = known
         return cast(T, known.answer)
 
 

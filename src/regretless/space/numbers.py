@@ -101,6 +101,8 @@ class Float(Parameter, json="float"):
         return Ranks(self._count)
 
     def validate(self, value: object, name: str = "value") -> float:
+        if type(value) is float and self.step is None and self.low <= value <= self.high:
+            return value  # nearly always
         number = widened(value)
         if not (is_real(number) and self._contains(number, rounding(value))):
             within = f"[{self.low!r}, {self.high!r}]"

@@ -64,10 +64,14 @@ class Line:
     def snap(self, u: Array) -> Array:
         return snap_to_cells(u, self.cells)
 
+    def _snapped(self, u: float) -> float:
+        """`snap` of one number, without the detour through arrays."""
+        return round(min(max(u, 0.0), 1.0) * self.cells) / self.cells
+
     def to_unit(self, value: float) -> float:
         a, b = self.ends
         position = math.log(value / self.low) if self.log else value
-        return self.snap(np.asarray((position - a) / (b - a))).item()
+        return self._snapped((position - a) / (b - a))
 
     def values(self, u: Array) -> tuple[Array, Array]:
         """The values at many coordinates, up to rounding, and their slopes."""
@@ -79,7 +83,7 @@ class Line:
         return value, (b - a) * value
 
     def to_value(self, u: float) -> float:
-        u = self.snap(np.asarray(u)).item()
+        u = self._snapped(u)
         if u in (0.0, 1.0):  # return the bounds exactly as the user wrote them
             return self.high if u else self.low
         a, b = self.ends

@@ -277,7 +277,7 @@ class Space:
         return values
 
     def _check_limits(self, values: dict[str, Scalar]) -> None:
-        x = self._encoded(values)
+        x = self.encode_valid(values)
         for limit in self.limits:
             if not limit.allows(values, x):
                 broken = getattr(limit, "text", None) or getattr(limit, "name", "")
@@ -292,9 +292,10 @@ class Space:
         Raises:
             SpaceError: a value is missing or invalid, or a name is unknown.
         """
-        return self._encoded(self.validate(params))
+        return self.encode_valid(self.validate(params))
 
-    def _encoded(self, values: Mapping[str, Scalar]) -> Array:
+    def encode_valid(self, values: Mapping[str, Scalar]) -> Array:
+        """`encode` of what `validate` has returned, without checking it again."""
         if self._frozen:
             values = {**values, **self._dropped_values}
             rows = [p.encode(values[n]) if n in values else 0.5 for n, p in self._named.items()]

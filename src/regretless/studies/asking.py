@@ -85,7 +85,8 @@ class Asking(Serving):
         """
         self._note_jump()
         answers: dict[int, Answer] = {}
-        self._serve(wishes, answers)
+        if not hurry:
+            self._serve(wishes, answers)
         if len(answers) < len(wishes) and not hurry:
             with self._preparing:  # who is in no hurry waits for what is being prepared
                 self._serve(wishes, answers)
@@ -99,6 +100,8 @@ class Asking(Serving):
                         for i in range(len(wishes)):
                             answers.setdefault(i, error)
                     self._serve(wishes, answers, made_for_them=True)
+                    if len(answers) < len(wishes):  # another process was faster
+                        self._serve(wishes, answers)
         return [answers[i] for i in range(len(wishes))]
 
     def prepare(self, *, hurry: bool = False) -> bool:
@@ -120,9 +123,10 @@ class Asking(Serving):
             if not optimizer.remaining or self._stock.valid(optimizer):
                 return False
             hurry = hurry and pending > 0 and optimizer.has_followers
-            maker, fit = optimizer.copy(), self._stock.fit_for(optimizer)
+            fit = self._stock.fit_for(optimizer)
             if hurry and self._stock.has_candidates(optimizer, fit, pending // 2):
                 return False
+            maker = optimizer.copy()
         if hurry:
             crowd = maker.lead(fit)  # those who ask meanwhile use the last one
             with self._lock:
@@ -144,18 +148,23 @@ class Asking(Serving):
         with self._lock:
             maker = self._refreshed().optimizer.copy()
         fit = maker.fit_if_due()
-        if fit is None:
-            return False
         with self._lock:
-            self._stock.put_fit(fit, maker)
-        return True
+            if fit is None:
+                self._state.optimizer._take_posterior_of(maker)
+            else:
+                self._stock.put_fit(fit, maker)
+        return fit is not None
 
     def _work_out(self, n: int, hurry: bool) -> None:
-        """Make proposals on a copy, and put them in stock.  The caller holds `_asking`."""
+        """Make proposals on a copy, and put them in stock.
+
+        The caller holds `_asking`, and has just called `_serve`, which has read the journal.
+        """
         with self._lock:
-            maker, before = self._refreshed().optimizer.copy(), self._stock.crowd
+            state = self._refreshed() if self._state.broken else self._state
+            maker, before = state.optimizer.copy(), self._stock.crowd
             fit, crowd = self._stock.fit_for(maker), before
-        hurry = hurry and maker.has_followers and (n > 1 or bool(maker.pending))
+        hurry = hurry and maker.has_followers and (n > 1 or bool(maker._records.waiting))
         if hurry:
             proposals, crowd = maker.propose_more(n, before, fit)
         else:
@@ -169,20 +178,24 @@ class Asking(Serving):
     def _serve(
         self, wishes: Sequence[Wish], answers: dict[int, Answer], *, made_for_them: bool = False
     ) -> None:
-        """Answer the wishes that need no new proposal, and hand out what is in stock."""
+        """Answer the wishes that need no new proposal, and hand out what is in stock.
+
+        With `made_for_them`, the journal is read when something is appended, and not before.
+        """
         with suppress(Overtaken), self._lock:
-            state = self._refreshed()
+            known = made_for_them and not self._state.broken
+            state = self._state if known else self._refreshed()
             ready = self._stock.valid(state.optimizer, made_for_them=made_for_them)
             places: dict[int, int] = {}  # which proposal each wish gets
             keys: list[str | None] = []  # of the proposals
             for i, wish in enumerate(wishes):
                 if i in answers:
                     continue
-                known = self._known_answer(state, wish, len(keys))
+                answer = self._known_answer(state, wish, len(keys))
                 if wish.key is not None and wish.key in keys:  # the same ask, repeated
                     places[i] = keys.index(wish.key)
-                elif known is not None:
-                    answers[i] = known
+                elif answer is not None:
+                    answers[i] = answer
                 elif len(keys) < len(ready):
                     places[i] = len(keys)
                     keys.append(wish.key)

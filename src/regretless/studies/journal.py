@@ -17,7 +17,7 @@ import os
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -62,12 +62,13 @@ except ModuleNotFoundError as error:
 __all__ = ["Journal", "StoredEvent", "StudyInfo"]
 
 ACTOR = "actor"  # the field of a stored body that says who wrote the event
+MOST_KEYS = 500  # in one query: old releases of SQLite allow 999 variables
 MAX_BODY = 4 * 2**20  # characters of JSON; a decision takes about a thousand
 
 # Built once, because building a statement takes as long as running it.
 _STUDY = EVENTS.c.study == sa.bindparam("study")
 _LAST = sa.select(sa.func.max(EVENTS.c.seq)).where(_STUDY)
-_KEY = sa.select(EVENTS).where(_STUDY, EVENTS.c.key == sa.bindparam("key"))
+_KEYS = sa.select(EVENTS).where(_STUDY, EVENTS.c.key.in_(sa.bindparam("keys", expanding=True)))
 _TAIL = sa.select(EVENTS).where(_STUDY, EVENTS.c.seq >= sa.bindparam("after"))
 _TAIL = _TAIL.order_by(EVENTS.c.seq)
 _FIRST = sa.select(EVENTS).where(_STUDY, EVENTS.c.seq == 1)
@@ -208,12 +209,14 @@ class Journal:
             StorageError: the journal is read-only or cannot be written.
         """
 
-        def guard(conn: sa.Connection, last: int) -> None:
+        def guard(conn: sa.Connection) -> int:
+            last = self._last(conn, study)
             if expected_seq not in (None, last + 1):
                 raise StaleError(
                     f"{self.label}: study {study!r}: event {expected_seq} was to be next, "
                     f"but {last + 1} is"
                 )
+            return last
 
         return self._append(study, [(kind, version, body, key)], guard)[0]
 
@@ -264,9 +267,14 @@ class Journal:
             StorageError: the journal is read-only or cannot be written.
         """
 
-        def guard(conn: sa.Connection, last: int) -> None:
-            if check is not None:
-                check(self._tail(conn, study, after))
+        def guard(conn: sa.Connection) -> int:
+            if check is None:
+                return self._last(conn, study)
+            new = [self._event(row) for row in self._rows(conn, study, after)]
+            check(new)
+            if new:
+                return new[-1].seq
+            return after if isinstance(after, int) else after.seq
 
         return self._append(study, entries, guard)
 
@@ -284,7 +292,17 @@ class Journal:
             CorruptJournalError: an event is missing, was changed, or cannot be read.
         """
         check_name("study", study)
-        return self._run(lambda conn: self._tail(conn, study, after, limit))
+        rows = self._run(lambda conn: self._rows(conn, study, after, limit))
+        return [self._event(row) for row in rows]
+
+    def replay(self, study: str) -> Iterator[StoredEvent]:
+        """All events of a study, in order.
+
+        Each is made when it is its turn: thousands of them at once take memory, and time of the
+        garbage collector.  For errors see `read`.
+        """
+        check_name("study", study)
+        return map(self._event, self._run(lambda conn: self._rows(conn, study, 0)))
 
     def last_seq(self, study: str) -> int:
         """The number of the study's last event; 0 if it has none."""
@@ -412,8 +430,9 @@ class Journal:
             )
 
     def _append(
-        self, study: str, entries: Sequence[Entry], guard: Callable[[sa.Connection, int], None]
+        self, study: str, entries: Sequence[Entry], guard: Callable[[sa.Connection], int]
     ) -> list[StoredEvent]:
+        """Append events, unless `guard` raises; it returns the number of the last event."""
         self._check_writable()
         check_name("study", study)
         actor = acting.get()
@@ -421,17 +440,13 @@ class Journal:
 
         def work(conn: sa.Connection) -> list[StoredEvent]:
             self._backend.lock(conn, study)
-            stored: dict[str, StoredEvent] = {}  # by key
-            for *_, key in drafts:
-                if known := conn.execute(_KEY, {"study": study, "key": key}).first():
-                    stored[key] = self._event(known)
+            stored = self._with_keys(conn, study, [key for *_, key in drafts])
             new: dict[str, _Draft] = {}  # by key; of two with the same key, the first
             for draft in drafts:
                 if draft[-1] not in stored:
                     new.setdefault(draft[-1], draft)
             if new:
-                last = self._last(conn, study)
-                guard(conn, last)
+                last = guard(conn)
                 moment = datetime.now(UTC)
                 when = moment.isoformat(timespec="microseconds")
                 rows = []
@@ -444,6 +459,17 @@ class Journal:
             return [stored[draft[-1]] for draft in drafts]
 
         return self._run(work)
+
+    def _with_keys(
+        self, conn: sa.Connection, study: str, keys: Sequence[str]
+    ) -> dict[str, StoredEvent]:
+        """The events of a study that have one of these keys, by key."""
+        found: dict[str, StoredEvent] = {}
+        for first in range(0, len(keys), MOST_KEYS):
+            these = {"study": study, "keys": keys[first : first + MOST_KEYS]}
+            for row in conn.execute(_KEYS, these):
+                found[row.key] = self._event(row)
+        return found
 
     def _check_writable(self) -> None:
         if self._read_only:
@@ -464,10 +490,10 @@ class Journal:
     def _last(self, conn: sa.Connection, study: str) -> int:
         return conn.execute(_LAST, {"study": study}).scalar() or 0
 
-    def _tail(
+    def _rows(
         self, conn: sa.Connection, study: str, after: int | StoredEvent, limit: int | None = None
-    ) -> list[StoredEvent]:
-        """The events after `after`.
+    ) -> Sequence[sa.Row[Any]]:
+        """The rows of the events after `after`.
 
         Event `after` is fetched as well: if it is gone or another one, somebody restored an older
         journal below us, and a state that already contains it must not go on.
@@ -485,7 +511,7 @@ class Journal:
                 raise self.corrupt(study, seq, f"missing; the next one is {row.seq}")
         if isinstance(after, StoredEvent) and tuple(rows[0]) != after.row:
             raise self.corrupt(study, start, "not the one that was read before")
-        return [self._event(row) for row in rows[known:]]
+        return rows[known:]
 
     def _event(self, row: Sequence[Any]) -> StoredEvent:
         study, seq, when, kind, version, body, key = row
@@ -518,7 +544,7 @@ def _time(text: str) -> datetime:
     when = datetime.fromisoformat(text)
     if when.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone")
-    return when.astimezone(UTC)
+    return when if when.tzinfo is UTC else when.astimezone(UTC)
 
 
 def _dump(kind: str, body: dict[str, Any], actor: str | None = None) -> tuple[str, dict[str, Any]]:

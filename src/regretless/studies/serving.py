@@ -177,45 +177,61 @@ class Serving(Reading):
         Returns:
             For each report, what is wrong with it; None if it is on disk.
         """
+        fresh = False  # the append reads what others wrote; before it that is rarely needed
         while True:
-            with suppress(Overtaken), self._lock:
-                problems = self._report_all(reports)
-                break
+            with self._lock:
+                state = self._refreshed() if fresh or self._state.broken else self._state
+                made = [self._reported(state, *report) for report in reports]
+                if fresh or not any(isinstance(each, RegretlessError) for each in made):
+                    with suppress(Overtaken):
+                        problems = self._write_reports(state, reports, made)
+                        break
+            fresh = True
         self._end_rows()
         return problems
 
-    def _report_all(self, reports: Sequence[Report]) -> list[RegretlessError | None]:
-        """The same, unless another process overtakes this one.  The caller holds the lock."""
-        state, entries = self._refreshed(), []
-        problems: list[RegretlessError | None] = [None] * len(reports)
-        made: list[Reported | None] = [None] * len(reports)
-        for place, (increments, key, time) in enumerate(reports):
-            try:
-                name = self._key("report", key)
-                reported = state.optimizer._records.reporting(increments, time)
-                entries.append((*write(reported), name))
-                made[place] = reported
-            except RegretlessError as error:
-                problems[place] = error
-        every = Reported(tuple(each for event in made if event for each in event.increments))
-        there = iter(
-            self._journal.append_all(self.name, entries, self._check(every), after=state.last)
-        )
-        for place, event in enumerate(made):
-            if event is None:
+    def _reported(
+        self,
+        state: State,
+        increments: tuple[Increment, ...],
+        key: str | None,
+        time: datetime | None,
+    ) -> Reported | RegretlessError:
+        """The event of a report, or what is wrong with it."""
+        try:
+            self._key("report", key)
+            return state.optimizer._records.reporting(increments, time)
+        except RegretlessError as error:
+            return error
+
+    def _write_reports(
+        self, state: State, reports: Sequence[Report], made: Sequence[Reported | RegretlessError]
+    ) -> list[RegretlessError | None]:
+        """Append the events and fold them; returns what is wrong with each report."""
+        entries, increments = [], list[Increment]()
+        for (_, key, _), event in zip(reports, made, strict=True):
+            if isinstance(event, Reported):
+                entries.append((*write(event), self._key("report", key)))
+                increments += event.increments
+        check = self._check(Reported(tuple(increments)))
+        there = iter(self._journal.append_all(self.name, entries, check, after=state.last))
+        problems: list[RegretlessError | None] = []
+        for (_, key, _), event in zip(reports, made, strict=True):
+            if isinstance(event, RegretlessError):
+                problems.append(event)
                 continue
             stored = self._take_in(next(there))
-            if not (isinstance(stored, Reported) and stored.increments == event.increments):
-                key = reports[place][1]
-                problems[place] = TrialError(f"the key {key!r} was used for another report")
+            same = isinstance(stored, Reported) and stored.increments == event.increments
+            other = TrialError(f"the key {key!r} was used for another report")
+            problems.append(None if same else other)
         return problems
 
     def _end_rows(self) -> None:
         """End the rows of the table that are clearly worse, see `allocate`."""
-        table = self._state.optimizer._records.table
-        while table is not None and table.end_early:
-            if self._record(lambda records: self._state.optimizer.ending()) is None:
-                return
+        with self._lock:
+            # What was just written is in the state, so most of the time nothing has to be read.
+            while self._state.optimizer.ending() is not None:
+                self._record(lambda records: self._state.optimizer.ending())
 
 
 def _is_due(optimizer: Optimizer, now: datetime) -> bool:

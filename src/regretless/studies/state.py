@@ -28,9 +28,8 @@ from regretless.engine import (
     Reconsidered,
     Rejected,
     Renamed,
-    Reported,
     Retracted,
-    Told,
+    Unarchived,
     read,
 )
 from regretless.errors import ConfigError, RegretlessError, StorageError, UnknownStudyError
@@ -40,6 +39,8 @@ from regretless.studies.settings import policy_of_ones_own
 if TYPE_CHECKING:  # the journal needs SQLAlchemy; `import regretless` must not
     from regretless.studies.journal import Journal, StoredEvent
 
+_CHANGES = (Abandoned, Extended, Baseline, Approved, Rejected, Reconsidered, Changed)
+_OF_STUDY = (Archived, Unarchived, Renamed)
 MOST_NAMES = 20  # in a message
 
 
@@ -73,10 +74,7 @@ class Snapshot:
 
 def event_of(stored: StoredEvent) -> Event:
     """The event of a stored row.  A result without a time gets the time of the row."""
-    event = read(stored.kind, stored.version, stored.body)
-    if isinstance(event, Told | Observed | Reported) and event.time is None:
-        return replace(event, time=stored.time)
-    return event
+    return read(stored.kind, stored.version, stored.body, stored.time)
 
 
 def content_of(body: Mapping[str, Any]) -> str:
@@ -114,16 +112,17 @@ class State:
         `policy` is the instance, if the study was created with a policy class of the user's own.
         `space` is the space that it was created with, if some of its limits are functions.
         """
-        events = journal.read(name)
-        if not events:
+        events = journal.replay(name)
+        first = next(events, None)
+        if first is None:
             names = [info.name for info in journal.studies()]
             there = ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")
             raise UnknownStudyError(
                 f"{journal.label}: there is no study {shown(name)} (studies: {there or 'none'});"
                 " to create it, give its space, and its budget or horizon"
             )
-        state = _begun(journal, events[0], policy, space)
-        for stored in events[1:]:
+        state = _begun(journal, first, policy, space)
+        for stored in events:
             state.fold(stored)
         return state
 
@@ -158,7 +157,7 @@ class State:
         event = self.read(stored)
         self.broken = True
         try:
-            if isinstance(event, OfStudy):
+            if isinstance(event, _OF_STUDY):
                 self._fold_of_study(event)
             else:
                 self.optimizer.apply(event)
@@ -166,17 +165,15 @@ class State:
             raise self.journal.corrupt(stored.study, stored.seq, str(error)) from error
         if isinstance(event, Asked):
             self.by_key[stored.key] = len(self.asked_at)
-        if isinstance(event, Asked | Allocated):
+        if isinstance(event, (Asked, Allocated)):
             new = len(event.asked) if isinstance(event, Allocated) else 1
             self.asked_at += [stored.time] * new
             self.since += [stored.time] * new
-        elif isinstance(
-            event, Abandoned | Extended | Baseline | Approved | Rejected | Reconsidered | Changed
-        ):
+        elif isinstance(event, _CHANGES):
             self.changes[stored.key] = event
         elif isinstance(event, Observed) and not stored.key.startswith("observe "):
             self.observed[content_of(stored.body)] += 1
-        if isinstance(event, Approved | Retracted):
+        if isinstance(event, (Approved, Retracted)):
             self.since[event.number] = stored.time
         self.last = stored
         self.broken = False

@@ -420,11 +420,12 @@ def test_tells_do_not_wait_for_a_slow_ask(tmp_path: Path) -> None:
     slow.write_text(
         "import time\nfrom pathlib import Path\nimport regretless as rl\n"
         "from regretless.cli import main\n"
-        "propose = rl.Optimizer.propose\n"
-        "def slowly(self, *given):\n    Path('asking').touch()\n"
-        "    while not Path('go').exists():\n        time.sleep(0.01)\n"
-        "    return propose(self, *given)\n"
-        "rl.Optimizer.propose = slowly\nmain()\n"
+        "def slow(name):\n    quick = getattr(rl.Optimizer, name)\n"
+        "    def slowly(self, *given, **more):\n        Path('asking').touch()\n"
+        "        while not Path('go').exists():\n            time.sleep(0.01)\n"
+        "        return quick(self, *given, **more)\n"
+        "    setattr(rl.Optimizer, name, slowly)\n"
+        "for name in ('propose', 'propose_batch', 'propose_more'):\n    slow(name)\nmain()\n"
     )
     fill(storage, 10)
     with rl.Study.open(storage, "s") as local:

@@ -295,7 +295,9 @@ class Space:
         return self.encode_valid(self.validate(params))
 
     def encode_valid(self, values: Mapping[str, Scalar]) -> Array:
-        """`encode` of what `validate` has returned, without checking it again."""
+        """What `encode` returns for values of `validate`; they are not checked again.  For studies;
+        users do not need it.
+        """
         if self._frozen:
             values = {**values, **self._dropped_values}
             rows = [p.encode(values[n]) if n in values else 0.5 for n, p in self._named.items()]

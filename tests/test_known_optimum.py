@@ -162,14 +162,14 @@ def test_a_wrong_one_is_noticed_and_not_followed(name: str) -> None:
         assert alone.ask().params == twin.ask().params
 
 
-def test_noise_alone_does_not_contradict_it() -> None:
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
+def test_noise_alone_does_not_contradict_it(seed: int) -> None:
     """Many results are above the optimum, because they are noisy."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for seed in range(3):
-            optimizer = rl.Optimizer(LINE, 80, optimum=3.0, seed=seed)
-            trials = run(optimizer, 60, sd=1.0)
-            assert not any(trial.decision.contradicted for trial in trials)
+        optimizer = rl.Optimizer(LINE, 80, optimum=3.0, seed=seed)
+        trials = run(optimizer, 60, sd=1.0)
+        assert not any(trial.decision.contradicted for trial in trials)
 
 
 # --- as data --------------------------------------------------------------------------------------

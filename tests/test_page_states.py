@@ -487,12 +487,12 @@ def test_a_large_study_is_there_at_once(driver: Any, tmp_path: Path) -> None:
     with serving(str(tmp_path / "s.db"), folder=tmp_path) as service:
         page = Page(driver, service.url)
         page.look()
-        page.open("large", "#best-mean")  # now the service has it open
-        page.driver.get("about:blank")
-        page.driver.get(f"{service.url}/#/studies/large")
-        page.wait(lambda: page.all("#best-mean"))
-        waited = page.run("performance.getEntriesByName('study-shown')[0].startTime")
-        assert waited < 1000 * GENEROUS
+        for _ in range(2):  # at first the service reads the journal
+            page.driver.get("about:blank")
+            page.driver.get(f"{service.url}/#/studies/large")
+            page.wait(lambda: page.all("#best-mean"))
+            waited = page.run("performance.getEntriesByName('study-shown')[0].startTime")
+            assert waited < 1000 * GENEROUS
 
 
 def test_the_cards_of_500_trials_are_drawn_quickly(page: Page) -> None:

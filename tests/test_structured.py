@@ -268,7 +268,10 @@ def test_a_fixed_column_stays(case: Case) -> None:
         assert (points[:, j] == place).all()
 
 
-@pytest.mark.parametrize("policy", ["ids", "eic", "ei", "gp-ucb", "gp-ts"])
+@pytest.mark.parametrize(
+    "policy",
+    ["ids", "eic", *(pytest.param(p, marks=pytest.mark.slow) for p in ("ei", "gp-ucb", "gp-ts"))],
+)
 def test_every_policy_finds_better_values(policy: str) -> None:
     space = rl.Space({"v": rl.Subset(list(range(14)))})
     optimizer = rl.Optimizer(space, 40, policy=policy)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from threading import Barrier, Thread
 from typing import ClassVar
 
@@ -98,14 +102,14 @@ def test_lifted_after_an_error() -> None:
 
 
 def test_it_works_without_threadpoolctl(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads._libraries.cache_clear()
+    threads._found.cache_clear()
     monkeypatch.setitem(sys.modules, "threadpoolctl", None)
     try:
         with one_thread():
             pass
         assert rl.Optimizer(SPACE, 10).ask().number == 0
     finally:
-        threads._libraries.cache_clear()
+        threads._found.cache_clear()
 
 
 RUN = """
@@ -129,3 +133,25 @@ def test_the_number_of_cores_does_not_change_a_bit() -> None:
         for count in ("1", "2")
     ]
     assert runs[0] == runs[1] != b""
+
+
+def test_one_thread_looks_for_the_libraries_and_the_others_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who went on would import scipy.optimize, and the two would wait for each other for ever."""
+    looks, began = [], threading.Barrier(4)
+
+    def look() -> str:
+        looks.append(threading.get_ident())
+        time.sleep(0.05)  # for the others to come
+        return "found"
+
+    monkeypatch.setattr(threads, "_found", cache(look))
+
+    def enter() -> str:
+        began.wait(timeout=60)
+        return str(threads.blas_libraries())
+
+    with ThreadPoolExecutor(4) as pool:
+        assert [each.result() for each in [pool.submit(enter) for _ in range(4)]] == ["found"] * 4
+    assert len(looks) == 1

@@ -47,12 +47,13 @@ class _Door:
 
 
 _door = _Door()
+_looking = Lock()
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Limit BLAS to one thread, as a context manager or a decorator.  Threads may overlap."""
-    libraries, door = _libraries(), _door
+    libraries, door = blas_libraries(), _door
     if libraries is None:
         yield
         return
@@ -63,8 +64,21 @@ def one_thread() -> Iterator[None]:
         door.leave()
 
 
+def blas_libraries() -> Any:
+    """What sets the number of threads of BLAS; None without threadpoolctl.
+
+    Two threads wait for each other for ever if one looks for the libraries of the process while the
+    other imports a module that is a library itself.  (The first has the lock of the loader and
+    needs that of Python, and the second has it the other way round.)  So one thread looks, once,
+    and the others wait: none of them goes on to import scipy.optimize meanwhile.  A program with
+    other threads that import should call this before it starts them.
+    """
+    with _looking:
+        return _found()
+
+
 @cache
-def _libraries() -> Any:
+def _found() -> Any:
     try:
         from threadpoolctl import ThreadpoolController
     except ImportError:
@@ -85,8 +99,8 @@ def _let_anybody_lift() -> None:
 
 def _forked() -> None:
     """Start with a new door after a fork: the threads inside the old one are not in the child."""
-    global _door
-    _door = _Door()
+    global _door, _looking
+    _door, _looking = _Door(), Lock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import regretless
+from regretless._internal.blas import blas_libraries
 from regretless._internal.shown import shown
 from regretless._internal.validate import is_number, whole
 from regretless.errors import ConfigError, CorruptJournalError, MissingExtraError
@@ -177,6 +178,7 @@ def serve(
         # Flushed, because the program that started the service may wait for this line in a pipe.
         print(f"serving {app.state.studies.journal.label} at {_address(listening)}", flush=True)
         sys.setswitchinterval(SWITCH_SECONDS)
+        blas_libraries()  # before there are threads
         # What was imported stays.  A garbage collection that went through it would stop all
         # requests for 50 ms.
         gc.collect()

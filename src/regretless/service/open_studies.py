@@ -50,6 +50,7 @@ READY_SECONDS = 3.0  # for the answer of the readiness check
 MOST_REPORTS = 200  # that are written together
 CROWD, CROWD_SECONDS = 16, 4.0  # so many readers in so many seconds share answers,
 PATIENCE = 20.0  # which are computed again when they are so many times as old as that takes
+LONGEST = 10.0  # seconds: or when they are so old
 MOST_OPEN = 256  # studies; an idle one takes a few MB, and a fraction of a second to open again
 
 _log = logging.getLogger(__name__)
@@ -165,7 +166,7 @@ class OpenStudy:
         crowded = shared and len(recent) == CROWD and arrived - recent[0] < CROWD_SECONDS
         known = self._answers.get(question) if crowded else None
         if known is not None and known.began > self._changed:
-            old = known.began < arrived - PATIENCE * known.seconds
+            old = known.began < arrived - min(PATIENCE * known.seconds, LONGEST)
             if old and not self._reading[question].locked():
                 self._renewing[question] = asyncio.create_task(self._renew(question))
             return cast(T, known.answer)

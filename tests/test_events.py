@@ -195,6 +195,17 @@ def outcome(**changes: Any) -> dict[str, Any]:
     return TOLD | {"outcomes": {"objective": TOLD["outcomes"]["objective"] | changes}}
 
 
+def reported(**changes: Any) -> dict[str, Any]:
+    return {"time": None, "increments": [{"number": 1, "count": 2, "sum": 3.0} | changes]}
+
+
+def allocated(slots: Any) -> dict[str, Any]:
+    asked = {"number": 1, "params": {}, "decision": WHY.to_json()}
+    row = {"row": 0, "role": "exploit", "share": 1.0, "slots": slots, "asked": asked}
+    settings = {"version": 1, "arms": 2, "ttl": 60.0, "delay": 0.0, "end_early": 0.05}
+    return {**settings, "time": NOON.isoformat(), "rows": [row]}
+
+
 def without(body: dict[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in body.items() if key != name}
 
@@ -249,6 +260,13 @@ WRONG: list[tuple[str, Any, Any, str]] = [
     ("retracted", 1, {"number": 1, "key": 5}, "version 1: key: need a text, got 5"),
     ("unobserved", 1, {"index": 1.5}, "index: need a whole number, got 1.5"),
     ("renamed", 1, {"old": "a", "new": ""}, "version 1: new: need 1 to 200 printable"),
+    ("reported", 1, reported(count=None), "increments: need numbers, got [None, 3.0]"),
+    ("reported", 1, reported(sum=None), "increments: need numbers, got [2, None]"),
+    ("reported", 1, reported(sum_squares="9"), "increments: need numbers, got [2, 3.0, '9']"),
+    ("allocated", 1, allocated(5), "rows.slots: need pairs of whole numbers, got 5"),
+    ("allocated", 1, allocated([5]), "rows.slots: need pairs of whole numbers, got [5]"),
+    ("allocated", 1, allocated([[0]]), "rows.slots: need pairs of whole numbers, got [[0]]"),
+    ("allocated", 1, allocated([[0, "x"]]), "need pairs of whole numbers, got [[0, 'x']]"),
     ("created", 2, without(SETTINGS, "seed"), "event 'created', version 2: seed: missing"),
     ("created", 2, SETTINGS | {"version": 1}, "version 2: version: need 2, got 1"),
     ("created", 1, SETTINGS | {"version": 99}, "version 1: version: need 1, got 99"),

@@ -20,6 +20,7 @@ from regretless._internal.validate import (
     check_name,
     checked_result,
     checked_why,
+    is_integer,
     is_number,
     time_from_iso,
     whole,
@@ -572,10 +573,12 @@ def _read_reported(fields: _Fields) -> Reported:
     found = []
     for each in listed:
         one = _Fields(fields.kind, fields.version, each, "increments.")
-        numbers = one["count"], one["sum"], one.body.get("sum_squares")
-        if not all(is_number(number) for number in numbers if number is not None):
+        squares = one.body.get("sum_squares")  # None if they are not known
+        numbers = [one["count"], one["sum"], *([] if squares is None else [squares])]
+        if not all(map(is_number, numbers)):
             raise fields.wrong("increments", f"need numbers, got {shown(numbers)}")
-        found.append(Increment(one.whole("number", least=0), Totals(*numbers)))
+        totals = Totals(one["count"], one["sum"], squares)
+        found.append(Increment(one.whole("number", least=0), totals))
     return Reported(tuple(found), fields.time())
 
 
@@ -598,9 +601,8 @@ def _read_allocated(fields: _Fields) -> Allocated:
         asked.append(_read_asked(one.inside("asked")))
         if one["role"] not in ROLES or not is_number(one["share"]):
             raise fields.wrong("rows", f"need a role and a share, got {shown(dict(one.body))}")
-        slots = tuple((int(first), int(end)) for first, end in one["slots"])
         row, number = one.whole("row", least=0), asked[-1].number
-        rows.append(TableRow(row, number, one["role"], float(one["share"]), slots))
+        rows.append(TableRow(row, number, one["role"], float(one["share"]), _read_slots(one)))
     settings = {name: fields[name] for name in ("ttl", "delay", "end_early")}
     if not all(map(is_number, settings.values())):
         raise fields.wrong("ttl", f"need numbers, got {shown(settings)}")
@@ -609,6 +611,17 @@ def _read_allocated(fields: _Fields) -> Allocated:
         raise fields.wrong("time", "missing")
     version, arms = fields.whole("version", least=1), fields.whole("arms", least=1)
     return Allocated(Table(version, time, arms, **settings, rows=tuple(rows)), tuple(asked))
+
+
+def _read_slots(fields: _Fields) -> tuple[tuple[int, int], ...]:
+    """The slots of a row: the first one and the end of each range."""
+    listed = fields["slots"]
+    ranges = isinstance(listed, list) and all(
+        isinstance(each, list) and len(each) == 2 and all(map(is_integer, each)) for each in listed
+    )
+    if not ranges:
+        raise fields.wrong("rows.slots", f"need pairs of whole numbers, got {shown(listed)}")
+    return tuple((first, end) for first, end in listed)
 
 
 def _write_allocated(event: Allocated) -> Body:

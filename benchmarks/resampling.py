@@ -35,6 +35,9 @@ FAMILIES = ("queue", "price", "control", "hills", "mixed")
 STEPS = (1000.0, 2000.0)
 LEAST_PARAMETERS = 3
 WANTED = 20  # instances that count
+LIMITED = ("regret", "regret"), ("late_repeat_ms", "a late repeat")  # by the rule, with its words
+LIMITS = {"regret": 1.02, "late_repeat_ms": 0.2}  # of the geometric means of the ratios
+Pair = tuple[dict[str, Any], dict[str, Any]]  # the records of a problem without and with the rule
 FORK = RevisitRules().points  # up to so many visited points, the rules change nothing
 SEARCH, REVISIT = "search", "revisit"  # every step is searched for, as in version 2; or the rule
 RULES = {SEARCH: None, REVISIT: RevisitRules()}
@@ -171,10 +174,6 @@ All runs with fewer than 300 points must stay as they are to the bit. Otherwise 
 ## Runs
 """
 
-DECIDED = """**Decided**: after seed 209, 20 instances counted. Regret was 0.955 ×/ 1.025, and a
-late repeat 0.179 ×/ 1.074. Both conditions hold, so version 4 is the default of new studies. Seed
-210 had begun before this was seen, and is a part of the figures above."""
-
 
 def page(records: list[dict[str, Any]]) -> str:
     """The page: a row for each pair of runs, and what they say about the rule."""
@@ -184,14 +183,14 @@ def page(records: list[dict[str, Any]]) -> str:
         "| problem | parameters | noise | steps | points | with the rule | late, ms | with the rule"
         " | regret | with the rule | ratio |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
-        *(_row(*pair) for pair in pairs if pair[0]["forked_at"]),
+        *(_row(*pair) for pair in _counted(pairs)),
         "",
         *_verdict(pairs),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _pairs(records: list[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def _pairs(records: list[dict[str, Any]]) -> list[Pair]:
     """For each problem, the run without and with the rule."""
     found = {(r["family"], r["seed"], r["rule"]): r for r in records}
     cases = sorted({(family, seed) for family, seed, _ in found})
@@ -211,30 +210,53 @@ def _row(search: dict[str, Any], revisit: dict[str, Any]) -> str:
     return f"| {' | '.join(map(str, cells))} | {ratio:.3f} |"
 
 
-def _verdict(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> list[str]:
-    counted = [pair for pair in pairs if pair[0]["forked_at"]]
+def _verdict(pairs: list[Pair]) -> list[str]:
+    counted = _counted(pairs)
     if not counted:
         return ["No run counts so far."]
-    said = []
-    for name, words in (
-        ("regret", "regret"),
-        ("late_repeat_ms", "a late repeat"),
-        ("cpu_s", "processor time of all asks"),
-        ("points", "visited points"),
-    ):
-        both = [(one[name], other[name]) for one, other in counted]
-        logs = [log(other / one) for one, other in both if one and other]
-        spread = exp(np.std(logs, ddof=1) / sqrt(len(logs))) if len(logs) > 1 else float("nan")
-        said.append(f"{words} {exp(np.mean(logs)):.3f} ×/ {spread:.3f}")
-    lines = [
+    named = ("cpu_s", "processor time of all asks"), ("points", "visited points")
+    said = [f"{words} {_said(_ratio(counted, name))}" for name, words in (*LIMITED, *named)]
+    return [
         f"{len(pairs)} instances, of which {len(counted)} count. With the rule / without, geometric"
-        f" mean ×/ its standard error: {'; '.join(said)}."
+        f" mean ×/ its standard error: {'; '.join(said)}.",
+        "",
+        _decision(pairs),
     ]
-    if len(counted) < WANTED:
-        lines += ["", f"**Not decided**: fewer than {WANTED} count so far, so version 2 stays."]
+
+
+def _counted(pairs: list[Pair]) -> list[Pair]:
+    """Those of long runs: the others are the same with the rule and without."""
+    return [pair for pair in pairs if pair[0]["forked_at"]]
+
+
+def _decision(pairs: list[Pair]) -> str:
+    """What the rule says, after the first seed with which enough instances count."""
+    for last in sorted({search["seed"] for search, _ in pairs}):
+        counted = _counted([pair for pair in pairs if pair[0]["seed"] <= last])
+        if len(counted) >= WANTED:
+            break
     else:
-        lines += ["", DECIDED]
-    return lines
+        return f"**Not decided**: fewer than {WANTED} count so far, so version 2 stays."
+    ratios = {name: _ratio(counted, name) for name, _ in LIMITED}
+    holds = all(ratios[name][0] <= LIMITS[name] for name in ratios)
+    said = " and ".join(f"{words} {_said(ratios[name])}" for name, words in LIMITED)
+    text = f"**Decided** after seed {last}, when {len(counted)} instances counted: {said}."
+    if not holds:
+        return f"{text} A condition does not hold, so version 2 stays."
+    text = f"{text} Both conditions hold, so version 4 is the default of new studies."
+    more = any(search["seed"] > last for search, _ in pairs)
+    return f"{text} Later seeds are a part of the figures above." if more else text
+
+
+def _ratio(counted: list[Pair], name: str) -> tuple[float, float]:
+    """The geometric mean of the ratios, with the rule / without, and its standard error."""
+    logs = [log(other[name] / one[name]) for one, other in counted if one[name] and other[name]]
+    error = np.std(logs, ddof=1) / sqrt(len(logs)) if len(logs) > 1 else float("nan")
+    return exp(np.mean(logs)), exp(error)
+
+
+def _said(ratio: tuple[float, float]) -> str:
+    return f"{ratio[0]:.3f} ×/ {ratio[1]:.3f}"
 
 
 if __name__ == "__main__":

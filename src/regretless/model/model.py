@@ -121,7 +121,7 @@ class Model:
         """The default model of a version of the defaults.
 
         Args:
-            rules: a version of the defaults; None for the newest.
+            rules: the settings of the model in that version.
         """
         return cls(**rules._asdict())
 
@@ -184,7 +184,7 @@ class Model:
         """The pair (a, b) of the inverse-gamma prior of omega^2; (0, 0) if there is none.
 
         Args:
-            rules: a version of the defaults.
+            rules: the constants of the fit.
         """
         return rules.priors.signal if self.method == "map" else (0.0, 0.0)
 

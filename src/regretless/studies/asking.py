@@ -161,8 +161,7 @@ class Asking(Serving):
         The caller holds `_asking`, and has just called `_serve`, which has read the journal.
         """
         with self._lock:
-            state = self._refreshed() if self._state.broken else self._state
-            maker, before = state.optimizer.copy(), self._stock.crowd
+            maker, before = self._as_known().optimizer.copy(), self._stock.crowd
             fit, crowd = self._stock.fit_for(maker), before
         hurry = hurry and maker.has_followers and (n > 1 or bool(maker._records.waiting))
         if hurry:
@@ -183,8 +182,7 @@ class Asking(Serving):
         With `made_for_them`, the journal is read when something is appended, and not before.
         """
         with suppress(Overtaken), self._lock:
-            known = made_for_them and not self._state.broken
-            state = self._state if known else self._refreshed()
+            state = self._as_known() if made_for_them else self._refreshed()
             ready = self._stock.valid(state.optimizer, made_for_them=made_for_them)
             places: dict[int, int] = {}  # which proposal each wish gets
             keys: list[str | None] = []  # of the proposals

@@ -39,6 +39,13 @@ class Reading(ABC):
     def _refreshed(self) -> State:
         """The state after the last event of the journal.  The caller holds the lock."""
 
+    def _as_known(self) -> State:
+        """The state without a look at the journal.  The caller holds the lock.
+
+        It is for what is appended next: an append reads what others wrote, and refuses if need be.
+        """
+        return self._refreshed() if self._state.broken else self._state
+
     def _look(self, question: Callable[[Optimizer], T]) -> T:
         with self._lock:
             return question(self._refreshed().optimizer)

@@ -180,7 +180,7 @@ class Serving(Reading):
         fresh = False  # the append reads what others wrote; before it that is rarely needed
         while True:
             with self._lock:
-                state = self._refreshed() if fresh or self._state.broken else self._state
+                state = self._refreshed() if fresh else self._as_known()
                 made = [self._reported(state, *report) for report in reports]
                 if fresh or not any(isinstance(each, RegretlessError) for each in made):
                     with suppress(Overtaken):
@@ -221,9 +221,10 @@ class Serving(Reading):
                 problems.append(event)
                 continue
             stored = self._take_in(next(there))
-            same = isinstance(stored, Reported) and stored.increments == event.increments
-            other = TrialError(f"the key {key!r} was used for another report")
-            problems.append(None if same else other)
+            if isinstance(stored, Reported) and stored.increments == event.increments:
+                problems.append(None)
+            else:
+                problems.append(TrialError(f"the key {key!r} was used for another report"))
         return problems
 
     def _end_rows(self) -> None:

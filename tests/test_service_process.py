@@ -539,12 +539,16 @@ def test_a_database_that_goes_away_and_comes_back(
 # -- what the documentation promises ---------------------------------------------------------------
 
 
+def blocks_of(page: str, service: Service) -> list[tuple[str, str]]:
+    """The language and the text of each program on a page, for this service."""
+    text = (ROOT / "docs" / page).read_text().replace("http://127.0.0.1:8080", service.url)
+    return re.findall(r"^```(python|sh)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on this system")
 def test_the_page_of_the_documentation(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "service.md").read_text()
     with serving(str(tmp_path / "s.db"), folder=tmp_path) as service:
-        page = page.replace("http://127.0.0.1:8080", service.url)
-        blocks = re.findall(r"^```(python|sh)\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+        blocks = blocks_of("service.md", service)
         head = "\n".join(blocks[0][1].splitlines()[:2])  # the names that later ones use
         for language, code in blocks:
             program = ["sh", "-ec", f"{head}\n{code}"]
@@ -562,10 +566,8 @@ def test_the_page_of_the_documentation(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on this system")
 def test_the_page_about_traffic(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "traffic.md").read_text()
     with serving(str(tmp_path / "shop.sqlite"), folder=tmp_path) as service:
-        page = page.replace("http://127.0.0.1:8080", service.url)
-        blocks = re.findall(r"^```(python|sh)\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+        blocks = blocks_of("traffic.md", service)
         for wanted, program in (("python", [sys.executable, "-c"]), ("sh", ["sh", "-ec"])):
             code = "\n".join(block for language, block in blocks if language == wanted)
             done = subprocess.run(

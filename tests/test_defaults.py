@@ -63,7 +63,7 @@ def test_the_newest_is_taken_where_none_is_named(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("version", [0, 98, "1", 1.0, True, [1]])
 def test_a_version_that_is_not_known_is_refused(version: object) -> None:
-    message = r"defaults: this release knows version 1, 2, 3, 4, got"
+    message = r"defaults: this release knows version 1, 2, 3, 4, 5, got"
     with pytest.raises(rl.ConfigError, match=message):
         rl.Optimizer(SPACES["line"], 10, defaults=version)  # type: ignore[arg-type]
 
@@ -97,7 +97,7 @@ def test_a_study_of_a_newer_release_is_refused(tmp_path: Path) -> None:
     text = rl.Optimizer(SPACES["line"], 10).to_json()
     newer = text.replace(f'"defaults": {NEWEST.version}', '"defaults": 7')
     assert newer != text
-    message = r"defaults: this release knows version 1, 2, 3, 4, got 7"
+    message = r"defaults: this release knows version 1, 2, 3, 4, 5, got 7"
     with pytest.raises(rl.RegretlessError, match=message):
         rl.Optimizer.from_json(newer)
 

@@ -438,6 +438,8 @@ CANDIDATES = {
         ids=IDSRules(caution=0.0, inside=2.0),
         revisit=RevisitRules(),
     ),
+    # Version 4 for large studies and many parameters.
+    5: VERSIONS[4]._replace(version=5),
 }
 
 

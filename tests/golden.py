@@ -1,6 +1,6 @@
 """Write the golden suggestions of a version of the defaults, when the version is new:
 
-    python tests/golden.py 3 > tests/assets/defaults-3.json
+    python tests/golden.py 5    # writes tests/assets/defaults-5.json
 
 Each case is a stored optimiser and its next suggestion.  tests/test_defaults.py compares.  A file
 that was released is never written again.
@@ -10,12 +10,28 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import regretless as rl
-from test_defaults import SPACES, value
+
+ASSETS = Path(__file__).parent / "assets"
+
+SPACES = {
+    "line": rl.Space({"x": rl.Float(0.0, 1.0)}),
+    "plane": rl.Space({"x": rl.Float(0.0, 1.0), "y": rl.Float(0.1, 10.0, log=True)}),
+    "mixed": rl.Space(
+        {
+            "rate": rl.Float(1e-3, 1.0, log=True),
+            "size": rl.Int(1, 40),
+            "kind": rl.Categorical(["a", "b", "c"]),
+            "other": rl.Categorical([1, 2]),
+        }
+    ),
+    "six": rl.Space({f"x{i}": rl.Float(0.0, 1.0) for i in range(6)}),
+}
 
 # The name of a case, its space, the number of results, and settings.
 CASES: list[tuple[str, str, int, dict[str, Any]]] = [
@@ -34,6 +50,21 @@ CASES: list[tuple[str, str, int, dict[str, Any]]] = [
 ]
 
 
+def value(space: rl.Space, params: dict[str, Any], rng: np.random.Generator) -> float:
+    u = space.encode(params)
+    return float(-((u - 0.4) ** 2).sum() + 0.05 * rng.standard_normal())
+
+
+def path(version: int) -> Path:
+    return ASSETS / f"defaults-{version}.json"
+
+
+def stored(version: int) -> list[dict[str, Any]]:
+    """The cases that were written for a version."""
+    found: list[dict[str, Any]] = json.loads(path(version).read_text(encoding="utf-8"))
+    return found
+
+
 def case(name: str, space: str, told: int, settings: dict[str, Any], version: int) -> Any:
     rng = np.random.default_rng(7)
     optimizer = rl.Optimizer(SPACES[space], 40, seed=5, defaults=version, **settings)
@@ -48,4 +79,5 @@ def case(name: str, space: str, told: int, settings: dict[str, Any], version: in
 
 if __name__ == "__main__":
     wanted = int(sys.argv[1])
-    print(json.dumps([case(*each, wanted) for each in CASES]))
+    cases = json.dumps([case(*each, wanted) for each in CASES])
+    path(wanted).write_text(cases + "\n", encoding="utf-8")

@@ -12,31 +12,12 @@ import numpy as np
 import pytest
 
 import regretless as rl
+from golden import SPACES, stored, value
 from regretless import defaults
 from regretless.defaults import NEWEST, Defaults, Prior, defaults_of
 
-ASSETS = Path(__file__).parent / "assets"
-
-SPACES = {
-    "line": rl.Space({"x": rl.Float(0.0, 1.0)}),
-    "plane": rl.Space({"x": rl.Float(0.0, 1.0), "y": rl.Float(0.1, 10.0, log=True)}),
-    "mixed": rl.Space(
-        {
-            "rate": rl.Float(1e-3, 1.0, log=True),
-            "size": rl.Int(1, 40),
-            "kind": rl.Categorical(["a", "b", "c"]),
-            "other": rl.Categorical([1, 2]),
-        }
-    ),
-    "six": rl.Space({f"x{i}": rl.Float(0.0, 1.0) for i in range(6)}),
-}
 POLICIES = ["ids", "eic", "gp-ucb"]
 LOOKS_UP = r"^from regretless\.defaults import .*\b(NEWEST|VERSIONS|defaults_of)\b"
-
-
-def value(space: rl.Space, params: dict[str, Any], rng: np.random.Generator) -> float:
-    u = space.encode(params)
-    return float(-((u - 0.4) ** 2).sum() + 0.05 * rng.standard_normal())
 
 
 def trials(space: rl.Space, policy: str, steps: int, **settings: Any) -> list[rl.Trial]:
@@ -154,16 +135,10 @@ def _altered(value: Any) -> Any:
 # --- what each version suggests -------------------------------------------------------------------
 
 
-def golden(version: int) -> list[dict[str, Any]]:
-    text = (ASSETS / f"defaults-{version}.json").read_text(encoding="utf-8")
-    found: list[dict[str, Any]] = json.loads(text)
-    return found
-
-
 CASES = [
     (version, case)
     for version in (*defaults.VERSIONS, *defaults.CANDIDATES)
-    for case in golden(version)
+    for case in stored(version)
 ]
 
 

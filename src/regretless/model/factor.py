@@ -9,7 +9,7 @@ from math import isfinite, sqrt
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from regretless._internal.arrays import Array
+from regretless._internal.arrays import Array, keep_freed_memory
 
 _MAX_STRETCH = 64.0  # corrections may change a pivot by this factor; beyond, they lose digits
 
@@ -72,6 +72,7 @@ class Factor:
         Raises:
             NotPositiveDefinite: the matrix can't be factorised, even with jitter.
         """
+        keep_freed_memory()
         if len(matrix) == 0:
             none = np.zeros((0, 0), order="F")
             return cls(_Buffer(none, none if inverted else None), 0)

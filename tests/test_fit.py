@@ -179,9 +179,9 @@ def test_climbs_along_the_slope_of_its_objective(method: str, known: bool) -> No
         data, _ = data.add(rng.random(3), 0.3, variance=0.1)
     model = Model(method=method, length_prior=(-0.3, 0.7), noise_prior=(-3.0, 1.5))  # type: ignore[arg-type]
     start = model.start([NUMBER, NUMBER, CHOICE], NEWEST.fit)
-    search = fitting._Search(data, start, model, NEWEST.fit)
-    p = search._vector(start) + rng.uniform(-0.5, 0.5, len(search.bounds))
-    value, gradient = search._objective(p)
+    search = fitting.Search((data,), start, model, NEWEST.fit)
+    p = search.vector(start) + rng.uniform(-0.5, 0.5, len(search.bounds))
+    value, gradient = search.objective(p)
     assert isclose(value, search.screen(p), rel_tol=1e-12)
     assert apart(gradient, slopes(search.screen, p, 1e-3)) <= 1e-7
 
@@ -225,8 +225,8 @@ SMOOTHER = replace(MAP, length_prior=(log(0.5), 1.0))
 def test_a_poor_optimum_is_left(model: Model) -> None:
     data = wiggles()
     start = replace(model.start([NUMBER], NEWEST.fit), kernel=SE((30.0,)), lam2=100.0)
-    search = fitting._Search(data, start, model, NEWEST.fit)
-    trap = search._clip(search._vector(start))
+    search = fitting.Search((data,), start, model, NEWEST.fit)
+    trap = search.clip(search.vector(start))
     stuck, value = search.descend(trap)
     found = fit(data, start, model)
     # From there alone the climb ends where all is noise ...
@@ -246,7 +246,7 @@ def test_is_about_as_good_as_many_random_starts(name: str, seed: int) -> None:
     y = np.sin(7 * x[:, 0]) * np.cos(4 * x[:, 1]) + 0.1 * rng.standard_normal(30)
     data, start = Data.of(x, y), model.start([NUMBER] * 2, NEWEST.fit)
     found = fit(data, start, model)
-    search = fitting._Search(data, start, model, NEWEST.fit)
+    search = fitting.Search((data,), start, model, NEWEST.fit)
     lows, highs = [0.02, 0.02, 1e-4], [5.0, 5.0, 1.0]
     if name == "default":  # odds and ratio of the ripple
         lows[2:2], highs[2:2] = [0.01, 0.03], [10.0, 0.6]

@@ -143,11 +143,37 @@ class EnsembleRules(NamedTuple):
     mean_variance: float = 4.0  # prior variance of the constant mean, in units of omega^2
 
 
+class ManyRules(NamedTuple):
+    """The fit to many points, see model/fit_many.py; measured: docs/results/large_studies.md."""
+
+    points: float = inf  # with more points, the search is made on a subset
+    subset: tuple[int, int] = (200, 400)  # fewest and most points of the subset ...
+    subset_share: int = 4  # ... which has a quarter of all points
+    most: int = 3000  # with more points, the fit is to so many of them
+    block: int = 1000  # with more points, the evidence is the sum over blocks of at most so many
+    evaluations: int = 20  # of the evidence of all points, at most
+    tolerance: float = 1e-3  # a step that is expected to gain less evidence a point is left out
+
+    def applies_to(self, points: int) -> bool:
+        """Whether there are so many points."""
+        return points > self.points
+
+
+class LocalRules(NamedTuple):
+    """The rows of the posterior of very many points, see model/local.py; measured:
+    docs/results/large_studies.md."""
+
+    exact: float = inf  # with more rows, the posterior is made of some of them:
+    rows: int = 2000
+
+
 class FitRules(NamedTuple):
     """When and how the hyper-parameters are fitted."""
 
     priors: PriorRules = PriorRules()
     ensemble: EnsembleRules = EnsembleRules()
+    many: ManyRules = ManyRules()
+    local: LocalRules = LocalRules()
     # If all results have a standard error, the noise of the next one is theirs.  The likelihood
     # says nothing about lam^2 then.
     known_noise: bool = False
@@ -439,7 +465,10 @@ CANDIDATES = {
         revisit=RevisitRules(),
     ),
     # Version 4 for large studies and many parameters.
-    5: VERSIONS[4]._replace(version=5),
+    5: VERSIONS[4]._replace(
+        version=5,
+        fit=FitRules(known_noise=True, many=ManyRules(points=200), local=LocalRules(exact=3000)),
+    ),
 }
 
 

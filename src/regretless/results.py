@@ -28,7 +28,7 @@ from regretless.space import Scalar
 _TEXTS = frozenset({"reason", "policy", "held_back", "caution"})  # attributes of `Decision`
 # Those that are not stored where they are None.
 _LEFT_OUT = {"held_back", "caution", "total_loss", "total_loss_high", "loss_risk", "holds"}
-_LEFT_OUT |= {"optimum_gap", "contradicted", "endless"}
+_LEFT_OUT |= {"optimum_gap", "contradicted", "endless", "model_points"}
 _NUMBERS = (int, float)
 
 REASONS = ("design", "explore", "exploit", "resample", "exhausted", "given", "baseline")
@@ -85,6 +85,8 @@ class Decision:
         contradicted: True if results were clearly better than the given optimum or bound, so that
             it was not used.
         endless: True if the run has no end.
+        model_points: the number of points that the model was made of, if there were so many that it
+            left some of them out.
 
     Example:
         >>> import regretless as rl
@@ -124,9 +126,11 @@ class Decision:
     optimum_gap: float | None = None
     contradicted: bool | None = None
     endless: bool | None = None
+    model_points: int | None = None
 
     def __str__(self) -> str:
-        return _SENTENCES[self.reason](self) + _limits(self) + _about_optimum(self)
+        sentence = _SENTENCES[self.reason](self) + _limits(self) + _about_optimum(self)
+        return sentence + _about_model(self)
 
     def _repr_html_(self) -> str:
         from regretless._internal import html
@@ -295,6 +299,12 @@ def _about_optimum(d: Decision) -> str:
     if d.optimum_gap is None:
         return ""
     return f"; the best point is within {_short(max(0.0, d.optimum_gap))} of the known optimum"
+
+
+def _about_model(d: Decision) -> str:
+    if d.model_points is None:
+        return ""
+    return f"; the model is made of the {d.model_points:,} points that matter most"
 
 
 _SENTENCES = {

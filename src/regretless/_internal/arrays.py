@@ -23,9 +23,9 @@ def keep_freed_memory() -> None:
     """Let the C library keep freed memory for the next arrays.  Only the first call does anything.
 
     glibc returns freed memory to the system, and each page that it gets back costs time: half of
-    the time of a fit to 400 points.  Once a block of nearly 32 MB was freed, it gives blocks of this
-    size from the memory that it has kept, and keeps up to twice as much (see M_MMAP_THRESHOLD in
-    `man mallopt`).  The block itself is never touched, so it takes no memory.  Elsewhere than with
-    glibc, nothing changes.
+    the time of a fit to 400 points.  Once a block of nearly 32 MB was freed, glibc gives blocks of
+    this size from memory that it has kept, and keeps up to twice as much (see M_MMAP_THRESHOLD in
+    `man mallopt`).  The block itself is never touched, so it takes no memory.  Other C libraries
+    do nothing.
     """
     np.empty(31 * 2**20, dtype=np.uint8)

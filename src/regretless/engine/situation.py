@@ -648,6 +648,7 @@ class Situation:
             noise_sd=float(self.noise_sd(x[None, :])[0]),
             fit_ok=self.fitted.ok,
             jitter=posterior.jitter,
+            model_points=len(self.posterior.points) if self.belief.is_local else None,
             **self._numbers(x),
         )
 

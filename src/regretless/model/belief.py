@@ -25,6 +25,7 @@ from regretless.model.drift import Drift, Fading, Timed, fitted_fading
 from regretless.model.ensemble import draw_ensemble, hypers_of
 from regretless.model.fit import all_alike, fit, is_surprising, refit_due, widened
 from regretless.model.hyper import Hyper
+from regretless.model.local import local_data
 from regretless.model.mixture import Mixture
 from regretless.model.model import Model
 from regretless.model.noise import NoiseShape, Replicates, find_noise, weighed
@@ -313,6 +314,14 @@ class Belief:
         fading = None if self.fitted is None else self.fitted.fading
         return 1.0 if fading is None else fading.rho
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the posterior leaves points out, because there are very many."""
+        fitted, exact = self.fitted, self.defaults.fit.local.exact
+        if fitted is None or fitted.points <= exact or self.in_tables:
+            return False
+        return not self._moves(fitted.fading)
+
     def _moves(self, fading: Fading | None) -> bool:
         """Whether results fade, so that the posterior is built anew for each time."""
         return bool(self.jumps) or (fading is not None and not fading.is_still)
@@ -368,7 +377,7 @@ class Belief:
         if all(hyper.omega2 >= least for hyper in each):
             return self.posterior
         wide = [max(hyper.omega2, least) for hyper in each]
-        data = self._fitted_data(len(self.told), periods=False)
+        data = self._near(self._fitted_data(len(self.told), periods=False), each)
         parts = tuple(
             self.model.posterior(
                 data, replace(hyper, omega2=omega2, lam2=hyper.lam2 * hyper.omega2 / omega2)
@@ -466,7 +475,12 @@ class Belief:
         return data_of(len(self.columns), scaled, effect / square)
 
     def _posterior(self, data: Data, hypers: tuple[Hyper, ...]) -> Posterior:
-        return Mixture.of(self.model.posterior(data, hyper) for hyper in hypers)
+        near = self._near(data, hypers)
+        return Mixture.of(self.model.posterior(near, hyper) for hyper in hypers)
+
+    def _near(self, data: Data, hypers: tuple[Hyper, ...]) -> Data:
+        """The observations that a posterior is made of: not all, if there are very many."""
+        return local_data(data, _middle(hypers), self.model, self.defaults.fit.local)
 
     def _fitted_data(self, count: int, periods: bool = True) -> Data:
         """The first `count` observations as the fit sees them, in the units of the model."""
@@ -494,7 +508,11 @@ class Belief:
 
         It is not needed, and 0, if the slope by which it counts is 0.
         """
-        return self._posterior(data, hypers).at_data[0] if slope else np.zeros(len(data))
+        if not slope:
+            return np.zeros(len(data))
+        posterior = self._posterior(data, hypers)
+        every = len(posterior.points) == len(data)
+        return posterior.at_data[0] if every else posterior.predict(data.x)[0]
 
     def _scaling(self, periods: Periods | None) -> Scaling:
         """The scaling that gives the observations unit spread, without a shift for a zero mean."""
@@ -650,7 +668,7 @@ class Belief:
     def _fit(self, data: Data, noise: float | None) -> dict[str, Any]:
         """The best hyper-parameters, as JSON."""
         before = self.fitted.hyper if self.fitted else self._first_hyper
-        result = fit(data, before, self.model, self.defaults.fit)
+        result = fit(data, before, self.model, self.defaults.fit, first=self.fitted is None)
         hyper = result.hyper
         if result.ok and self.model.method == "map":
             hyper = widened(hyper, len(self.data), self.defaults.fit)

@@ -143,6 +143,23 @@ class Data:
             shared=None if self.shared is None else self.shared / (scale * scale),
         )
 
+    def part(self, rows: NDArray[np.intp]) -> Data:
+        """Some of the rows, with the share of `scatter` and `constant` that their repeats have.
+
+        It is not for data of a system that changes, or of tables.
+        """
+        assert self.swell is None
+        picked = replace(
+            self,
+            x=self.x[rows],
+            y=self.y[rows],
+            weight=self.weight[rows],
+            known=self.known[rows],
+            count=self.count[rows],
+        )
+        share = picked.repeats / self.repeats if self.repeats else len(rows) / len(self)
+        return replace(picked, scatter=share * self.scatter, constant=share * self.constant)
+
     def find(self, x: Array, known: bool) -> int | None:
         """The row of the point x, with known or unknown variances; None if there is none."""
         same = np.flatnonzero((self.x == x).all(axis=1) & (self.known == known))

@@ -27,6 +27,7 @@ from regretless.model.data import Data
 from regretless.model.evidence import log_evidence
 from regretless.model.factor import Factor, NotPositiveDefinite
 from regretless.model.fit import all_alike, fit
+from regretless.model.fit_many import blocks
 from regretless.model.hyper import Hyper
 from regretless.model.model import Model
 from regretless.model.priors import priors_of
@@ -159,6 +160,8 @@ class _Target:
         self, data: Data, start: Hyper, model: Model, rules: FitRules, noise: float | None
     ) -> None:
         self.data, self.start, self.model, self.rules = data, start, model, rules
+        many = rules.many.applies_to(len(data)) and data.swell is None
+        self.parts = blocks(data, start, rules.many) if many else [data]
         priors = priors_of(start.kernel, model, rules)
         center, spread = rules.ensemble.log_signal
         self.center = np.append(priors.center, center)
@@ -207,10 +210,14 @@ class _Target:
         """log p(y | u), -inf where it can't be computed."""
         hyper = _hyper(self.start, self.vector(u))
         try:
-            gram = self.data.covariance(hyper.kernel.gram(self.data.x), hyper.omega2)
-            factor = Factor.of(gram, hyper.noise(self.data))
+            value = sum(_log_likelihood(part, hyper) for part in self.parts)
         except NotPositiveDefinite:
             return -np.inf
-        quad = float(self.data.y @ factor.solve(self.data.y))
-        value = log_evidence(self.data, hyper, factor.logdet, quad)
         return value if np.isfinite(value) else -np.inf
+
+
+def _log_likelihood(data: Data, hyper: Hyper) -> float:
+    """log p(y) for a mean of zero."""
+    gram = data.covariance(hyper.kernel.gram(data.x), hyper.omega2)
+    factor = Factor.of(gram, hyper.noise(data))
+    return log_evidence(data, hyper, factor.logdet, float(data.y @ factor.solve(data.y)))

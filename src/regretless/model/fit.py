@@ -4,6 +4,8 @@ The search is over the logarithms of the kernel's parameters and of the noise ra
 signal omega^2 and the constant mean are profiled out in closed form.  If some variances are known,
 omega^2 has no closed form and joins the search.
 
+With many points, the search is in `model/fit_many.py`.
+
 The weak priors of "map" come from the kernel (`Kernel.priors`), and those of the noise ratio and
 the length-scales from the model; `defaults.PriorRules` has the numbers.  A prior of length-scales
 around 0.25 sqrt(d) had less regret than around 0.5 sqrt(d), where rugged functions pass for smooth
@@ -12,7 +14,9 @@ ones while there are few data, and as much as around 0.15 sqrt(d).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, repeat
 from math import log, sqrt
 
 import numpy as np
@@ -26,7 +30,7 @@ from regretless.model.hyper import Hyper
 from regretless.model.model import Model
 from regretless.model.priors import priors_of
 
-_FAILED = 1e25  # the objective of the search where the evidence can't be computed
+FAILED = 1e25  # the objective of the search where the evidence can't be computed
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ def is_surprising(surprise: float, new: int, rules: FitRules) -> bool:
     return surprise > new + rules.surprise_sds * sqrt(2.0 * new)
 
 
-def fit(data: Data, start: Hyper, model: Model, rules: FitRules) -> Fit:
+def fit(data: Data, start: Hyper, model: Model, rules: FitRules, first: bool = False) -> Fit:
     """Fit hyper-parameters to data.
 
     Args:
@@ -87,6 +91,8 @@ def fit(data: Data, start: Hyper, model: Model, rules: FitRules) -> Fit:
         start: where the search begins, besides a few other starts; usually the last fit.
         model: the method and its priors.
         rules: the constants of the search.
+        first: whether there was no fit before.  A fit to many points then tries other starts as
+            well.
 
     Returns:
         The best hyper-parameters found, or `start` if there is nothing to fit.
@@ -96,16 +102,14 @@ def fit(data: Data, start: Hyper, model: Model, rules: FitRules) -> Fit:
     if all_alike(data):
         message = "observations are all alike: nothing to fit"
         return Fit(start, -np.inf, 0, ok=False, message=message)
-    search = _Search(data, start, model, rules)
-    best, best_value = search.start, np.inf
-    for begin in search.promising(_descents(len(data), model, rules)):
-        point, value = search.descend(begin)
-        if value < best_value:
-            best, best_value = point, value
-    if not best_value < _FAILED:
-        message = "the evidence could not be computed"
-        return Fit(start, -np.inf, search.calls, ok=False, message=message)
-    return Fit(search.hyper_at(best), search.constant - best_value, search.calls)
+    descents = descents_for(len(data), model, rules)
+    if rules.many.applies_to(len(data)) and data.swell is None:
+        # Imported here, because that module uses this one.
+        from regretless.model.fit_many import fit_many
+
+        return fit_many(data, start, model, rules, rules.descents[1] if first else descents)
+    search = Search((data,), start, model, rules)
+    return search.result(*search.best_of(search.promising(descents)))
 
 
 def all_alike(data: Data) -> bool:
@@ -117,7 +121,7 @@ def all_alike(data: Data) -> bool:
     return spread <= 1e-12 * max(1.0, float(np.abs(data.y).max()))
 
 
-def _descents(points: int, model: Model, rules: FitRules) -> int:
+def descents_for(points: int, model: Model, rules: FitRules) -> int:
     """The number of starts to descend from, best first; with 1, it is the last fit."""
     if model.method == "map" and points > rules.sure_points and points % rules.sure_every:
         return 1
@@ -139,23 +143,43 @@ def widened(hyper: Hyper, points: int, rules: FitRules) -> Hyper:
     return replace(hyper, omega2=hyper.omega2 * factor, lam2=hyper.lam2 / factor)
 
 
-class _Search:
-    """The penalised negative log evidence over p = (theta, log lam2[, log omega2])."""
+class Search:
+    """The penalised negative log evidence over p = (theta, log lam2[, log omega2]).
 
-    def __init__(self, data: Data, start: Hyper, model: Model, rules: FitRules) -> None:
+    Data may come in several parts, which then count as independent.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Data],
+        start: Hyper,
+        model: Model,
+        rules: FitRules,
+        profile: bool = True,
+    ) -> None:
+        """A search.
+
+        Args:
+            parts: the observations, in the units of the model.
+            start: the hyper-parameters of the last fit.
+            model: the method and its priors.
+            rules: the constants of the search.
+            profile: whether to profile omega^2 out, if it has a closed form.
+        """
         self.start_hyper, self.model, self.rules = start, model, rules
-        self.profile = not bool(data.known.any())
+        self.profile = profile and not any(part.known.any() for part in parts)
         # With known variances, the constant may be so large that the search would stop early: its
         # tolerance is relative to the value.
-        self.constant = 0.0 if self.profile else data.constant
-        self.data = data if self.profile else replace(data, constant=0.0)
+        self.constant = 0.0 if self.profile else sum(part.constant for part in parts)
+        self.parts = parts if self.profile else [replace(part, constant=0.0) for part in parts]
         self.priors = start.kernel.priors(rules.priors)
         table = priors_of(start.kernel, model, rules)
         self.lengths, self._unit = table.lengths, table.unit
         self.n_theta = len(self.priors)
         self.signal_prior = model.signal_prior(rules)
         self.calls = 0
-        self.log_variance = log(max(float(np.var(data.y)), 1e-300))
+        y = parts[0].y if len(parts) == 1 else np.concatenate([part.y for part in parts])
+        self.log_variance = log(max(float(np.var(y)), 1e-300))
         self.bounds, self.hidden = table.bounds, table.hidden
         self.center, self.spread = table.center, table.spread
         if not self.profile:  # omega^2 has wide bounds and no normal prior
@@ -171,7 +195,7 @@ class _Search:
     @property
     def start(self) -> Array:
         """The parameters of the last fit."""
-        return self._clip(self._vector(self.start_hyper))
+        return self.clip(self.vector(self.start_hyper))
 
     def promising(self, count: int) -> list[Array]:
         """The `count` best starts; with 1, the last fit without a comparison."""
@@ -188,49 +212,78 @@ class _Search:
         for length in self.rules.start_lengths:
             for lam2 in self.rules.start_noises:
                 theta = self._theta(log(length * self._unit))
-                out.append(self._clip(np.array([*theta, log(lam2), *tail])))
+                out.append(self.clip(np.array([*theta, log(lam2), *tail])))
         return out
+
+    def best_of(self, begins: Sequence[Array]) -> tuple[Array, float]:
+        """The best end of the descents from these starts, and the objective there."""
+        best, best_value = self.start, np.inf
+        for begin in begins:
+            point, value = self.descend(begin)
+            if value < best_value:
+                best, best_value = point, value
+        return best, best_value
+
+    def result(self, best: Array, value: float, calls: int = 0) -> Fit:
+        """The fit at a point with this objective; `calls` are those of other searches."""
+        calls += self.calls
+        if not value < FAILED:
+            message = "the evidence could not be computed"
+            return Fit(self.start_hyper, -np.inf, calls, ok=False, message=message)
+        return Fit(self.hyper_at(best), self.constant - value, calls)
 
     def screen(self, p: Array) -> float:
         """The objective at p, without its gradient."""
         self.calls += 1
+        hyper = self.hyper_at(p, False)
         try:
-            value = evidence_value(
-                self.data, self.hyper_at(p, False), self.signal_prior, self.profile
+            value = sum(
+                evidence_value(part, hyper, prior, self.profile) for part, prior in self._each
             )
         except NotPositiveDefinite:
-            return _FAILED
-        value = self._penalty(p)[0] - value
-        return value if np.isfinite(value) else _FAILED
+            return FAILED
+        value = self.penalty(p)[0] - value
+        return value if np.isfinite(value) else FAILED
 
     def descend(self, p: Array) -> tuple[Array, float]:
+        """Where a descent from p ends, and the objective there."""
         # Imported here, because it is slow and not every process fits a model.
         from scipy.optimize import minimize
 
         rules = self.rules
         limits = {"maxiter": rules.iterations, "ftol": rules.tolerance, "gtol": rules.flat_slope}
         result = minimize(
-            self._objective,
+            self.objective,
             p,
             jac=True,
             method="L-BFGS-B",
             bounds=self.bounds,
             options=limits,
         )
-        return self._clip(result.x), float(result.fun)
+        return self.clip(result.x), float(result.fun)
 
-    def _objective(self, p: Array) -> tuple[float, Array]:
+    def objective(self, p: Array) -> tuple[float, Array]:
+        """The objective at p and its gradient."""
         self.calls += 1
+        hyper, total = self.hyper_at(p, False), 0.0
+        slope = np.zeros(len(p))
         try:
-            e = evidence(self.data, self.hyper_at(p, False), self.signal_prior, self.profile)
+            for part, prior in self._each:
+                e = evidence(part, hyper, prior, self.profile)
+                total += e.value
+                slope += [*e.d_theta, e.d_log_lam2, e.d_log_omega2][: len(p)]
         except NotPositiveDefinite:
-            return _FAILED, np.zeros_like(p)
-        slope = [*e.d_theta, e.d_log_lam2, e.d_log_omega2][: len(p)]
-        penalty, rise = self._penalty(p)
-        value, gradient = penalty - e.value, rise - np.array(slope)
+            return FAILED, np.zeros_like(p)
+        penalty, rise = self.penalty(p)
+        value, gradient = penalty - total, rise - slope
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
-            return _FAILED, np.zeros_like(p)
+            return FAILED, np.zeros_like(p)
         return value, gradient
+
+    @property
+    def _each(self) -> Iterator[tuple[Data, tuple[float, float]]]:
+        """The parts, each with its prior of omega^2, which counts once."""
+        return zip(self.parts, chain([self.signal_prior], repeat((0.0, 0.0))), strict=False)
 
     def hyper_at(self, p: Array, profiled: bool = True) -> Hyper:
         """The hyper-parameters at p; with `profiled`, the best omega^2 if p has none."""
@@ -240,11 +293,11 @@ class _Search:
             self.start_hyper, kernel=kernel, lam2=float(np.exp(p[self.n_theta])), omega2=omega2
         )
         if self.profile and profiled:
-            omega2 = evidence(self.data, hyper, self.signal_prior).omega2
+            omega2 = evidence(self.parts[0], hyper, self.signal_prior).omega2
             hyper = replace(hyper, omega2=omega2)
         return hyper
 
-    def _penalty(self, p: Array) -> tuple[float, Array]:
+    def penalty(self, p: Array) -> tuple[float, Array]:
         """The negative log density of the priors at p, up to a constant, and its gradient."""
         noise = float(np.exp(p[self.n_theta]))
         hiding = self.rules.priors.hiding
@@ -253,9 +306,11 @@ class _Search:
         rise[self.n_theta] += noise / (noise + hiding) * float(rise @ self.hidden)
         return float(0.5 * away @ away), rise
 
-    def _vector(self, hyper: Hyper) -> Array:
+    def vector(self, hyper: Hyper) -> Array:
+        """p of hyper-parameters."""
         tail = [] if self.profile else [log(hyper.omega2)]
         return np.array([*hyper.kernel.theta, log(hyper.lam2), *tail])
 
-    def _clip(self, p: Array) -> Array:
+    def clip(self, p: Array) -> Array:
+        """p within the bounds."""
         return np.clip(p, self.bounds[:, 0], self.bounds[:, 1])

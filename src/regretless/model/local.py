@@ -1,0 +1,48 @@
+"""Which rows of very many observations the posterior is made of.
+
+A posterior of m rows takes O(m^2) memory and O(m^3) time.  Beyond `LocalRules.exact` rows, it is
+made of `LocalRules.rows` of them.  A quarter of these are spread over all rows.  The others are
+those at which f may be largest, by the mean plus two sds of a posterior of the spread ones.  So the
+model is exact where the next trials are, and coarse elsewhere.  It does not become too sure by
+this, because fewer observations make its sds larger.
+
+Results that are told later are added to these rows.  The rows are chosen anew with each fit.
+docs/results/large_studies.md has the difference to the posterior of all rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regretless.defaults import LocalRules
+from regretless.model.data import Data
+from regretless.model.hyper import Hyper
+from regretless.model.model import Model
+
+_SDS = 2.0  # rows are ranked by the mean plus so many sds
+
+
+def local_data(data: Data, hyper: Hyper, model: Model, rules: LocalRules) -> Data:
+    """The observations that the posterior is made of: all of them, if there are few enough.
+
+    Args:
+        data: the observations, in the units of the model.
+        hyper: the hyper-parameters.
+        model: what makes a posterior.
+        rules: how many rows are too many, and how many are kept.
+    """
+    if len(data) <= rules.exact or data.swell is not None:
+        return data
+    return data.part(np.sort(_rows(data, hyper, model, rules)))
+
+
+def _rows(data: Data, hyper: Hyper, model: Model, rules: LocalRules) -> NDArray[np.intp]:
+    order = np.random.default_rng(len(data)).permutation(len(data))
+    spread = order[: rules.rows // 4]
+    posterior = model.posterior(data.part(spread), hyper)
+    mu, sigma = posterior.predict(data.x)
+    merit = mu + _SDS * posterior.omega * sigma
+    merit[spread] = -np.inf  # they are there already
+    best = np.argsort(-merit, kind="stable")[: rules.rows - len(spread)]
+    return np.concatenate([spread, best])

@@ -116,6 +116,8 @@ def study(kind: str, count: int, dim: int, noise: float, seed: int) -> Data:
     waves = rng.uniform(0.5, 6.0, dim) * (rng.random(dim) < 0.7)
     f = np.sin(x * waves + 6.0 * rng.random(dim)).sum(axis=1)
     f += 0.3 * np.sin(20.0 * x @ (rng.random(dim) * (rng.random(dim) < 0.4)))
+    if not f.std() > 0.0:  # no column was drawn to matter
+        f = np.sin(3.0 * x[:, 0])
     y = f / f.std() + noise * rng.standard_normal(count)
     return Data.of(x, (y - y.mean()) / y.std())
 
@@ -344,11 +346,9 @@ def lost_rows(runs: list[tuple[list[Any], Record]]) -> list[list[str]]:
     for (count, dim), group in sorted(groups.items()):
         nats = np.array([record["lost"] for record in group])
         quick, slow = (np.mean([record[name] for record in group]) for name in ("seconds", "slow"))
-        rows.append(
-            [f"{count:,}", f"{dim}", f"{len(group)}", f"{count / 100:.0f}"]
-            + [f"{np.median(nats):.2f}", f"{nats.max():.1f}", f"{(nats > count / 100).sum()}"]
-            + [f"{quick:.2f}", f"{slow:.2f}" if count <= 1500 else ""]
-        )
+        size = [f"{count:,}", f"{dim}", f"{len(group)}", f"{count / 100:.0f}"]
+        seen = [f"{np.median(nats):.2f}", f"{nats.max():.1f}", f"{(nats > count / 100).sum()}"]
+        rows.append([*size, *seen, f"{quick:.2f}", f"{slow:.2f}" if count <= 1500 else ""])
     return rows
 
 

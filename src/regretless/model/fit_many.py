@@ -55,7 +55,10 @@ def fit_many(data: Data, start: Hyper, model: Model, rules: FitRules, descents: 
     found = few.hyper_at(few.best_of(few.promising(descents))[0])
     whole = Search(blocks(data, found, many), start, model, rules, profile=False)
     points = [whole.clip(whole.vector(hyper)) for hyper in (found, start)]
-    best = min(points, key=whole.screen)
+    values = [whole.screen(point) for point in points]
+    best = points[int(np.argmin(values))]
+    if not min(values) < FAILED:
+        return whole.result(best, FAILED, calls=few.calls)
     beside = Search((some,), start, model, rules, profile=False)
     curvature = _curvature(beside, best) * (len(data) / len(some))
     return whole.result(*_steps(whole, best, curvature), calls=few.calls + beside.calls)
@@ -109,7 +112,8 @@ def _curvature(search: Search, p: Array) -> Array:
         q = p.copy()
         q[index] += _APART if low + _APART <= search.bounds[index, 1] else -_APART
         rows.append((slope(q) - middle) / (q[index] - low))
-    return 0.5 * (np.array(rows) + np.array(rows).T)
+    matrix = np.array(rows)
+    return np.asarray(0.5 * (matrix + matrix.T))
 
 
 def _steps(search: Search, p: Array, curvature: Array) -> tuple[Array, float]:
@@ -119,7 +123,7 @@ def _steps(search: Search, p: Array, curvature: Array) -> tuple[Array, float]:
     least = rules.tolerance * sum(map(len, search.parts))
     limit = search.calls + rules.evaluations
     value, slope = search.objective(p)
-    while search.calls < limit and value < FAILED:
+    while search.calls < limit:
         free = ~(((p <= low) & (slope > 0.0)) | ((p >= high) & (slope < 0.0)))
         step = np.where(free, -inverse @ np.where(free, slope, 0.0), 0.0)
         if -0.5 * float(slope @ step) < least:

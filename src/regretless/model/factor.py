@@ -258,7 +258,9 @@ class Factor:
 
     def cross(self, left: Array, right: Array) -> Array:
         """left' C^-1 right."""
-        white_l, white_r = self._forward(left), self._forward(right)
+        white_l = self._forward(left)
+        # A copy, because numpy multiplies a matrix by itself in another order.
+        white_r = white_l.copy(order="F") if right is left else self._forward(right)
         total = white_l.T @ white_r
         if self._moved:
             total -= (self._half.T @ white_l).T @ self._core @ (self._half.T @ white_r)

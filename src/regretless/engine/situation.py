@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless.defaults import Defaults
-from regretless.engine.batch import NEW, Result, Shortlist, Weigh, expected_maximum
+from regretless.engine.batch import (
+    NEW,
+    Result,
+    Shortlist,
+    Weigh,
+    expected_maximum,
+    expected_maximum_after,
+)
 from regretless.engine.guards import Guards
 from regretless.engine.known import Known, is_contradicted
 from regretless.horizon import Horizon
@@ -28,6 +35,7 @@ from regretless.model import (
     at_context,
     expecting_all,
     in_single,
+    moments_at,
 )
 from regretless.policies import (
     FEASIBLE,
@@ -378,7 +386,12 @@ class Situation:
         """
         if self.shortlist is not None:
             return self.shortlist.promised
-        before = self.posterior
+        before, draws = self.posterior, self.defaults.pending_draws
+        if self.defaults.pending_together and not self.context:
+            points, times = np.unique(np.array(self.waiting), axis=0, return_counts=True)
+            best = before.points[int(np.argmax(before.at_data[0]))]
+            x, weights = np.vstack([best, points]), times * self._weights_of(before, points)
+            return expected_maximum_after(before, x, moments_at(after, x)[0], weights, draws)
         if self._slice is not None and self.context:
             before = at_context(before, self.context)
             x = self._slice.moved(np.vstack([before.points, *self.waiting]))
@@ -389,7 +402,7 @@ class Situation:
             best = int(np.argmax(before.at_data[0]))
             x = np.unique(np.vstack([before.points[best], *self.waiting]), axis=0)
         moves = before.omega2 * (before.covariance(x) - after.covariance(x))
-        return expected_maximum(before.predict(x)[0], moves, self.defaults.pending_draws)
+        return expected_maximum(before.predict(x)[0], moves, draws)
 
     def decide(
         self, plain: Decision, start: Sequence[Array] = (), *, free_start: bool = False

@@ -141,6 +141,30 @@ def expected_maximum(means: Array, moves: Array, draws: int) -> float:
     return float((means + moved).max(axis=1).mean())
 
 
+def expected_maximum_after(
+    posterior: Posterior, x: Array, means: Array, weights: Array, draws: int
+) -> float:
+    """The expected largest of the means at x, after results at its rows without the first one.
+
+    With K for the covariance of f at x, K_p for its columns at the results, and N for their noise,
+    the means move with the covariance K_p (K_pp + N)^-1 K_p'.
+
+    Args:
+        posterior: the posterior before the results.
+        x: the points, of shape (q, d).
+        means: the means there.
+        weights: how many evaluations each result is the mean of, q - 1 numbers.
+        draws: the number of pairs of opposite draws.
+    """
+    covariance = posterior.omega2 * posterior.covariance(x)
+    noise = np.diag(posterior.noise_sd**2 / weights)
+    lower = np.linalg.cholesky(covariance[1:, 1:] + noise)
+    drawn = np.random.default_rng(0).standard_normal((draws, len(lower)))
+    # lower^-T drawn' are draws of what K_p is multiplied by
+    moved = np.linalg.solve(lower.T, drawn.T).T @ covariance[1:]
+    return float((means + np.vstack([moved, -moved])).max(axis=1).mean())
+
+
 def _best_rows(posterior: Posterior, merit: Array) -> NDArray[np.intp]:
     """The visited points with the largest merit, the best mean and the best results among them."""
     if len(merit) <= VISITED:

@@ -15,12 +15,28 @@ from numpy.typing import NDArray
 
 from regretless._internal.arrays import Array
 from regretless.defaults import Defaults
-from regretless.engine.batch import NEW, Result, Shortlist, Weigh, expected_maximum
+from regretless.engine.batch import (
+    NEW,
+    Result,
+    Shortlist,
+    Weigh,
+    expected_maximum,
+    expected_maximum_after,
+)
 from regretless.engine.guards import Guards
 from regretless.engine.known import Known, is_contradicted
 from regretless.horizon import Horizon
 from regretless.improvement import h
-from regretless.model import Belief, Fitted, Observation, Posterior, at_context
+from regretless.model import (
+    Belief,
+    Fitted,
+    Observation,
+    Posterior,
+    at_context,
+    expecting_all,
+    in_single,
+    moments_at,
+)
 from regretless.policies import (
     FEASIBLE,
     Candidates,
@@ -254,9 +270,21 @@ class Situation:
         if self.shortlist is not None:
             return self.shortlist.posterior
         posterior = self.posterior
-        for x in self.waiting:
-            posterior = self._with_pending(posterior, x)
+        if self.defaults.pending_together and self.waiting:
+            points = np.array(self.waiting)
+            posterior = expecting_all(posterior, points, self._weights_of(posterior, points))
+        else:
+            for x in self.waiting:
+                posterior = self._with_pending(posterior, x)
         return at_context(posterior, self.context) if self.context else posterior
+
+    @cached_property
+    def _searched(self) -> Posterior:
+        """`_expected`, with single precision where a search of many points needs no more."""
+        least = self.defaults.search.single_points
+        if self.shortlist is not None or len(self._expected.points) < least:
+            return self._expected
+        return in_single(self._expected)
 
     @cached_property
     def _settings(self) -> tuple[Parameter, ...]:
@@ -274,10 +302,16 @@ class Situation:
         mu = float(posterior.predict(x[None, :])[0][0])
         return self.fitted.weighed(1.0, x, mu)
 
+    def _weights_of(self, posterior: Posterior, points: Array) -> Array:
+        """`_weight_of` for each row of the points."""
+        if self.fitted.noise is None:
+            return np.ones(len(points))
+        return 1.0 / self.fitted.noise.ratio(points, posterior.predict(points)[0])
+
     @cached_property
     def _begin(self) -> Callable[[int], Candidates]:
         """The candidates for a score of a width.  They stay the same during a decision."""
-        begin = partial(candidates, self._domain, self._expected, self.rng)
+        begin = partial(candidates, self._domain, self._searched, self.rng)
         only = self.revisit or self.shortlist is not None
         begin = partial(begin, rules=self.defaults.search, visited_only=only)
         if self.shortlist is not None and not self.revisit:
@@ -299,7 +333,7 @@ class Situation:
         """The input of the policy."""
         # These closures do not refer to self, because a reference cycle would keep the posterior
         # in memory.
-        posterior, domain, rng, begin = self._expected, self._domain, self.rng, self._begin
+        posterior, domain, rng, begin = self._searched, self._domain, self.rng, self._begin
         rules, constraints = self.defaults.search, self.constraints
         permits = partial(_permits, constraints, posterior) if constraints else None
         limits = self._space_limits
@@ -321,7 +355,7 @@ class Situation:
             rng=rng,
             draw=lambda: draw(domain, rng, permits),
             highest=highest,
-            promised=self._promised(posterior) if self.waiting else -np.inf,
+            promised=self._promised(self._expected) if self.waiting else -np.inf,
             choices=any(parameter.is_choice for parameter in self._settings),
             structure=has_structure(self.space),
             ordered=tuple(self.space.ordered.tolist()),
@@ -352,7 +386,12 @@ class Situation:
         """
         if self.shortlist is not None:
             return self.shortlist.promised
-        before = self.posterior
+        before, draws = self.posterior, self.defaults.pending_draws
+        if self.defaults.pending_together and not self.context:
+            points, times = np.unique(np.array(self.waiting), axis=0, return_counts=True)
+            best = before.points[int(np.argmax(before.at_data[0]))]
+            x, weights = np.vstack([best, points]), times * self._weights_of(before, points)
+            return expected_maximum_after(before, x, moments_at(after, x)[0], weights, draws)
         if self._slice is not None and self.context:
             before = at_context(before, self.context)
             x = self._slice.moved(np.vstack([before.points, *self.waiting]))
@@ -363,7 +402,7 @@ class Situation:
             best = int(np.argmax(before.at_data[0]))
             x = np.unique(np.vstack([before.points[best], *self.waiting]), axis=0)
         moves = before.omega2 * (before.covariance(x) - after.covariance(x))
-        return expected_maximum(before.predict(x)[0], moves, self.defaults.pending_draws)
+        return expected_maximum(before.predict(x)[0], moves, draws)
 
     def decide(
         self, plain: Decision, start: Sequence[Array] = (), *, free_start: bool = False
@@ -619,7 +658,7 @@ class Situation:
 
     def _explain(self, choice: _Choice, plain: Decision) -> Decision:
         x, row = choice.x, choice.row
-        mu, sigma = self.inputs.posterior.predict(x[None, :])
+        mu, sigma = self._expected.predict(x[None, :])
         seen = self._landscape(x[None, :], mu, sigma)
         z, posterior = float(seen.z[0]), self.inputs.posterior
         horizon = self.policy.horizon(self.inputs)

@@ -13,7 +13,14 @@ from regretless.model.mixture import Mixture
 from regretless.model.model import Model, checked_model
 from regretless.model.noise import NoiseShape
 from regretless.model.periods import Control, Observation, Periods
-from regretless.model.posterior import Posterior, SamplePath, Shared, moments_at
+from regretless.model.posterior import (
+    Posterior,
+    SamplePath,
+    Shared,
+    expecting_all,
+    in_single,
+    moments_at,
+)
 from regretless.model.priors import priors_of
 from regretless.model.scaling import Scaling
 
@@ -42,6 +49,8 @@ __all__ = [
     "Shared",
     "at_context",
     "checked_model",
+    "expecting_all",
+    "in_single",
     "likeness",
     "moments_at",
     "priors_of",

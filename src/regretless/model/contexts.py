@@ -102,6 +102,9 @@ class AtContext(GP):
     ) -> AtContext:
         return cast(AtContext, at_context(self.whole.add(x, y, weight, variance), self.place))
 
+    def expecting_all(self, x: Array, weights: Array) -> AtContext:
+        return cast(AtContext, at_context(self.whole.expecting_all(x, weights), self.place))
+
     def shared(self, point: Array, weights: Array | None = None) -> SharedCovariance:
         if weights is None:
             return _SharedAtContext(self, point[None, :], np.ones(1))

@@ -191,6 +191,42 @@ class Data:
             self, y=mean, weight=sums, count=count, scatter=scatter, constant=constant
         ), row
 
+    def expecting(self, x: Array, y: Array, weights: Array) -> Data:
+        """The data with observations of unknown variance at the rows of x; without `swell`.
+
+        It is that of `add` for one after the other, to the last bit.
+        """
+        rows: dict[bytes, int] = {}
+        for row, (point, known) in enumerate(zip(self.x + 0.0, self.known, strict=True)):
+            if not known:
+                rows.setdefault(point.tobytes(), row)
+        mean, sums, count = self.y.tolist(), self.weight.tolist(), self.count.tolist()
+        scatter, constant, new = self.scatter, self.constant, list[int]()
+        for i, (point, value, w) in enumerate(
+            zip(x + 0.0, y.tolist(), weights.tolist(), strict=True)
+        ):
+            row = rows.setdefault(point.tobytes(), len(mean))
+            if row == len(mean):
+                new.append(i)
+                mean.append(value)
+                sums.append(w)
+                count.append(1.0)
+                continue
+            mean[row], sums[row], apart, change = _joined(mean[row], sums[row], value, w, False)
+            count[row] += 1.0
+            scatter += apart
+            constant += change
+        return replace(
+            self,
+            x=np.vstack([self.x, x[new]]),
+            y=np.array(mean),
+            weight=np.array(sums),
+            known=np.append(self.known, np.zeros(len(new), dtype=bool)),
+            count=np.array(count),
+            scatter=scatter,
+            constant=constant,
+        )
+
 
 def _precision(variance: float) -> float:
     """1 / variance, clipped so that products of two stay finite."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -24,9 +25,11 @@ from regretless.model.factor import Factor
 from regretless.model.hyper import Hyper
 
 _BLOCK = 2**15  # numbers in a block of work, so that it fits the cache and memory is reused
+_LEAST_ROWS = 32  # in a block
 _CANCELLATION_NOISE = (
     1e6  # with a larger noise variance (in units of omega^2), C - D loses the digits of K
 )
+_LEAST_NOISE_IN_SINGLE = 1e-5  # in units of omega^2; an sd near such a point is right to 1 %
 _TINY = 1e-14  # smallest posterior variance (in units of omega^2); rounding may make it negative
 
 
@@ -40,6 +43,7 @@ class GP:
     data: Data
     hyper: Hyper
     factor: Factor
+    _least_rows: ClassVar[int] = _LEAST_ROWS
 
     @classmethod
     def of(cls, data: Data, hyper: Hyper) -> GP:
@@ -97,6 +101,54 @@ class GP:
         mu, _ = self.predict(x[None, :])
         return self.add(x, float(mu[0]), weight)
 
+    def expecting_all(self, x: Array, weights: Array) -> GP:
+        """The posterior as if all rows of x had been observed, with results that equal its means.
+
+        It is that of `expecting` for one after the other.  But their rows are added to the factor
+        together, so that q rows take little more time than one.
+        """
+        if self.data.swell is not None:
+            gp = self
+            for point, weight in zip(x, weights.tolist(), strict=True):
+                gp = gp.expecting(point, weight)
+            return gp
+        data, before = self.data.expecting(x, self._means(x), weights), len(self.data)
+        kernel, noise = self.hyper.kernel, self.hyper.noise(data)
+        factor = self.factor
+        apart = noise[:before] - self.hyper.noise(self.data)
+        again = np.flatnonzero(apart)
+        if len(again):
+            factor = factor.shift_diagonals(again.tolist(), apart[again].tolist())
+        if len(data) > before:
+            new = data.x[before:]
+            corner = kernel.gram(new) + np.diag(noise[before:])
+            factor = factor.extended(kernel.gram(self.data.x, new), corner)
+        if factor.worn:
+            return GP.of(data, self.hyper)
+        out = GP(data, self.hyper, factor)
+        # The results equal the means, so that the mean of f is the same function.
+        vars(out)["_weights"] = self.mean, np.append(self.alpha, np.zeros(len(data) - before))
+        return out
+
+    @cached_property
+    def in_single(self) -> GP:
+        """The same posterior, with variances from products in single precision: half of the time.
+
+        Means stay exact, and so do all numbers at the data.  It is the posterior itself if the
+        noise is so small that single precision can't tell it from 0.
+        """
+        noise = self.hyper.noise(self.data)
+        if not len(noise) or noise.min() < _LEAST_NOISE_IN_SINGLE or type(self) is not GP:
+            return self
+        out = _InSingle(self.data, self.hyper, self.factor)
+        vars(out).update(_weights=self._weights, at_data=self.at_data)
+        return out
+
+    @property
+    def _products(self) -> Factor:
+        """What variances are computed with."""
+        return self.factor
+
     # -- posterior ---------------------------------------------------------------------------------
 
     @cached_property
@@ -115,20 +167,24 @@ class GP:
             return 0.0, self.factor.solve(self.data.y)
         return fitted_mean(self.factor, self.data.y, self.hyper.mean_precision)
 
+    def _means(self, x: Array) -> Array:
+        """mu_n(x), in O(m) for each row of x."""
+        return self.mean + self.hyper.kernel.gram(x, self.data.x) @ self.alpha
+
     def predict(self, x: Array) -> tuple[Array, Array]:
         """mu_n(x) and sigma_n(x), eqs. mun and postpwd; the sd of f is omega sigma."""
 
         def mean_and_quad(part: Array) -> Array:
             k = self.hyper.kernel.gram(part, self.data.x)
-            return np.stack([k @ self.alpha, self.factor.quad(k.T)])
+            return np.stack([k @ self.alpha, self._products.quad(k.T)])
 
-        mu, quad = _in_blocks(mean_and_quad, x, len(self.data))
+        mu, quad = _in_blocks(mean_and_quad, x, len(self.data), self._least_rows)
         return self.mean + mu, _sd(self.hyper.kernel.variance - quad)
 
     def predict_vjp(self, x: Array) -> tuple[Array, Array, Callable[[Array, Array], Array]]:
         """mu, sigma, and (a, b) -> a dmu/dx + b dsigma/dx row by row."""
         k, pullback = self.hyper.kernel.cross_vjp(x, self.data.x)
-        quad, solved = self.factor.quad_and_solve(k.T)
+        quad, solved = self._products.quad_and_solve(k.T)
         sigma = _sd(self.hyper.kernel.variance - quad)
 
         def gradient(a: Array, b: Array) -> Array:
@@ -241,6 +297,16 @@ class GP:
         )
 
 
+class _InSingle(GP):
+    """See `GP.in_single`."""
+
+    _least_rows: ClassVar[int] = 128  # a product of more rows takes less time for each
+
+    @cached_property
+    def _products(self) -> Factor:
+        return self.factor.in_single
+
+
 @dataclass(frozen=True, eq=False)
 class GPPath:
     """A function drawn from the posterior: a draw of the prior plus a correction by the data."""
@@ -289,7 +355,7 @@ class SharedCovariance:
     def _solved(self) -> Array:
         """C^-1 k(data, points) w."""
         column = self.gp.hyper.kernel.gram(self.gp.data.x, self.points)
-        return self.gp.factor.solve(column @ self.weights)
+        return self.gp._products.solve(column @ self.weights)
 
     @cached_property
     def _sum(self) -> tuple[Array, Array]:
@@ -356,9 +422,11 @@ class Blend:
         return value, lambda a: pullback(a[:, None] * self.weights)
 
 
-def _in_blocks(function: Callable[[Array], Array], x: Array, width: int) -> Array:
+def _in_blocks(
+    function: Callable[[Array], Array], x: Array, width: int, least: int = _LEAST_ROWS
+) -> Array:
     """function(x), computed for blocks of rows, because it needs len(x) times `width` numbers."""
-    step = max(32, _BLOCK // max(1, width))
+    step = max(least, _BLOCK // max(1, width))
     parts = [function(x[i : i + step]) for i in range(0, len(x), step)]
     return np.concatenate(parts, axis=-1) if parts else function(x)
 

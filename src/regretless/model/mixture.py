@@ -23,7 +23,14 @@ from numpy.random import Generator
 from regretless._internal.arrays import Array
 from regretless.kernels import Pullback
 from regretless.model.gp import SharedCovariance
-from regretless.model.posterior import Posterior, SamplePath, Shared, moments_at
+from regretless.model.posterior import (
+    Posterior,
+    SamplePath,
+    Shared,
+    expecting_all,
+    in_single,
+    moments_at,
+)
 
 _TINY = 1e-14  # smallest posterior variance, in units of omega^2
 _NO_WEIGHT = 1e-7  # parts with a smaller weight are left out of gradients
@@ -118,6 +125,16 @@ class Mixture:
             part.expecting(x) if weight == 1.0 else part.expecting(x, weight) for part in self.parts
         )
         return Mixture(parts, self.log_weights)
+
+    def expecting_all(self, x: Array, weights: Array) -> Mixture:
+        """`expecting` for all rows of x."""
+        parts = tuple(expecting_all(part, x, weights) for part in self.parts)
+        return Mixture(parts, self.log_weights)
+
+    @cached_property
+    def in_single(self) -> Mixture:
+        """The mixture with parts in single precision, see `GP.in_single`."""
+        return Mixture(tuple(map(in_single, self.parts)), self.log_weights)
 
     # -- predicting --------------------------------------------------------------------------------
 

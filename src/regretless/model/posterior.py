@@ -10,7 +10,7 @@ paper; the policies multiply by omega.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from numpy.random import Generator
 
@@ -68,6 +68,36 @@ def moments_at(posterior: Posterior, x: Array) -> tuple[Array, Array]:
     if new.any():
         mu[new], sigma[new] = posterior.predict(x[new])
     return mu, sigma
+
+
+class _Fast(Protocol):
+    """What the posteriors of the library have beside the methods of `Posterior`."""
+
+    def expecting_all(self, x: Array, weights: Array) -> Posterior: ...
+
+    @property
+    def in_single(self) -> Posterior: ...
+
+
+def expecting_all(posterior: Posterior, x: Array, weights: Array) -> Posterior:
+    """The posterior as if all rows of x had been observed, see `Posterior.expecting`.
+
+    Args:
+        posterior: the posterior without them.
+        x: the points, of shape (q, d).
+        weights: how many evaluations each result counts as.
+    """
+    if hasattr(posterior, "expecting_all"):
+        return cast(_Fast, posterior).expecting_all(x, weights)
+    for point, weight in zip(x, weights.tolist(), strict=True):
+        more = (point,) if weight == 1.0 else (point, weight)
+        posterior = posterior.expecting(*more)
+    return posterior
+
+
+def in_single(posterior: Posterior) -> Posterior:
+    """The posterior with single precision where it suffices, or the posterior itself."""
+    return cast(_Fast, posterior).in_single if hasattr(posterior, "in_single") else posterior
 
 
 @runtime_checkable

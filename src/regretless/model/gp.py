@@ -132,9 +132,9 @@ class GP:
 
     @cached_property
     def in_single(self) -> GP:
-        """The same posterior, with variances from products in single precision: half of the time.
+        """The same posterior, with sds from products in single precision: half of the time.
 
-        Means stay exact, and so do all numbers at the data.  It is the posterior itself if the
+        Means and covariances stay exact, and so do all numbers at the data.  It is the posterior itself if the
         noise is so small that single precision can't tell it from 0.
         """
         noise = self.hyper.noise(self.data)
@@ -146,7 +146,7 @@ class GP:
 
     @property
     def _products(self) -> Factor:
-        """What variances are computed with."""
+        """What sds are computed with."""
         return self.factor
 
     # -- posterior ---------------------------------------------------------------------------------
@@ -355,7 +355,7 @@ class SharedCovariance:
     def _solved(self) -> Array:
         """C^-1 k(data, points) w."""
         column = self.gp.hyper.kernel.gram(self.gp.data.x, self.points)
-        return self.gp._products.solve(column @ self.weights)
+        return self.gp.factor.solve(column @ self.weights)
 
     @cached_property
     def _sum(self) -> tuple[Array, Array]:

@@ -134,8 +134,8 @@ class GP:
     def in_single(self) -> GP:
         """The same posterior, with sds from products in single precision: half of the time.
 
-        Means and covariances stay exact, and so do all numbers at the data.  It is the posterior itself if the
-        noise is so small that single precision can't tell it from 0.
+        Means and covariances stay exact, and so do all numbers at the data.  It is the posterior
+        itself if the noise is so small that single precision can't tell it from 0.
         """
         noise = self.hyper.noise(self.data)
         if not len(noise) or noise.min() < _LEAST_NOISE_IN_SINGLE or type(self) is not GP:
@@ -428,6 +428,8 @@ def _in_blocks(
     """function(x), computed for blocks of rows, because it needs len(x) times `width` numbers."""
     step = max(least, _BLOCK // max(1, width))
     parts = [function(x[i : i + step]) for i in range(0, len(x), step)]
+    if len(parts) == 1:
+        return parts[0]
     return np.concatenate(parts, axis=-1) if parts else function(x)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from math import exp, inf, isclose, log
@@ -191,6 +192,145 @@ def test_a_gp_is_not_disturbed_by_its_successors() -> None:
     agree(parent, base)
     for gp, oracle in families:
         agree(gp, oracle)
+
+
+# --- pending points -------------------------------------------------------------------------------
+
+
+def awaited(gp: GP, seed: int = 0) -> tuple[Array, Array]:
+    """Nine points with their weights: new ones, one of them twice, and visited ones."""
+    rng = np.random.default_rng([5, seed])
+    new = rng.random((5, 3))
+    new[:, 2] = rng.integers(3, size=5) / 2
+    visited = gp.data.x[[0, 2, 2]]
+    return np.vstack([new, visited, new[:1]]), rng.uniform(0.3, 3.0, 9)
+
+
+def one_by_one(gp: GP, x: Array, weights: Array) -> GP:
+    for point, weight in zip(x, weights.tolist(), strict=True):
+        gp = gp.expecting(point, weight)
+    return gp
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("mean", MEANS)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_pending_points_together_equal_dense(kernel: str, mean: float | None, noise: str) -> None:
+    dense = problem(kernel, mean, noise)
+    gp = GP.of(dense.collapsed(), dense.hyper)
+    x, weights = awaited(gp)
+    after = gp.expecting_all(x, weights)
+    expected = gp.predict(x)[0].tolist()
+    more = [
+        Observation(point, y, weight)
+        for point, y, weight in zip(x, expected, weights.tolist(), strict=True)
+    ]
+    agree(after, replace(dense, observations=dense.observations + more))
+    everywhere = np.random.default_rng(3).random((20, 3))
+    assert apart(after.predict(everywhere)[0], gp.predict(everywhere)[0]) <= 1e-12
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_pending_points_together_are_those_one_by_one(kernel: str) -> None:
+    gp = GP.of((dense := problem(kernel, 0.25, "everything")).collapsed(), dense.hyper)
+    x, weights = awaited(gp)
+    both = gp.expecting_all(x, weights), one_by_one(gp, x, weights)
+    z = np.random.default_rng(3).random((20, 3))
+    slopes_of = [gp.predict_vjp(z)[2](np.ones(20), np.arange(20.0)) for gp in both]
+    assert apart(*slopes_of) <= 1e-9
+    numbers: list[Callable[[GP], Array]] = [
+        lambda gp: np.array(gp.at_data),
+        lambda gp: gp.points,
+        lambda gp: gp.sample_means,
+        lambda gp: gp.covariance(z),
+        lambda gp: gp.covariance(z, x),
+        lambda gp: gp.shared(x[0])(z),
+        lambda gp: gp.shared(x[0]).at_data,
+        lambda gp: np.array([gp.information, gp.log_evidence, gp.mean]),
+        lambda gp: np.array(gp.leave_one_out()),
+    ]
+    for number in numbers:
+        assert apart(*map(number, both)) <= 1e-9
+    told = [gp.add(x[1], 0.7).add(x[3] / 2, 1.1).expecting_all(z, np.ones(20)) for gp in both]
+    assert apart(*(np.array(gp.predict(z)) for gp in told)) <= 1e-9
+    twice = [gp.expecting_all(z, np.ones(20)) for gp in both]
+    assert apart(*(np.array(gp.predict(x / 2)) for gp in twice)) <= 1e-9
+
+
+def test_pending_points_leave_the_room_of_the_next_result() -> None:
+    """Otherwise each result would copy the whole factor."""
+    gp = GP.of((dense := problem("matern52", 0.25)).collapsed(), dense.hyper)
+    gp = gp.add(np.array([0.1, 0.2, 0.3]), 1.0)  # into a buffer with room
+    gp.expecting_all(*awaited(gp))
+    told = gp.add(np.array([0.4, 0.2, 0.3]), 1.0)
+    assert told.factor._buffer is gp.factor._buffer
+
+
+def test_pending_points_that_are_almost_the_same_do_not_break_the_factor() -> None:
+    data = Data.of(np.array([[0.2], [0.8]]), np.array([1.0, -1.0]))
+    gp = GP.of(data, Hyper(SE((0.5,)), lam2=1e-18, omega2=1.0))
+    x = np.array([[0.4], [0.4 + 1e-13], [0.4 + 2e-13], [0.6]])
+    after = gp.expecting_all(x, np.ones(4))
+    assert after.jitter > 0.0
+    mu, sigma = after.predict(np.array([[0.3], [0.4], [0.6]]))
+    assert np.isfinite(mu).all()
+    assert sigma[1:].max() < 1e-3
+
+
+def test_squares_of_the_factor_grow_with_the_same_bits() -> None:
+    """What `at_data` needs is updated in O(n); a replay that did not look meanwhile must agree."""
+    rng = np.random.default_rng(0)
+    start = Data.of(rng.random((7, 3)), rng.random(7))
+    looked = unlooked = GP.of(start, Hyper(SE((0.3,) * 3), 0.01, 1.0))
+    for _ in range(60):
+        assert len(looked.at_data[0])
+        x, y = rng.random(3), float(rng.standard_normal())
+        looked, unlooked = looked.add(x, y), unlooked.add(x, y)
+    np.testing.assert_array_equal(looked.at_data, unlooked.at_data)
+    gram = looked.hyper.kernel.gram(looked.points) + np.diag(looked.hyper.noise(looked.data))
+    assert apart(looked.factor.inverse_diagonal(), np.diag(np.linalg.inv(gram))) <= 1e-8
+
+
+# --- single precision -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lam2", [0.1, 1e-3, 1e-4])
+def test_single_precision_is_near_enough(lam2: float) -> None:
+    rng = np.random.default_rng(1)
+    hyper = Hyper(Matern((0.7,) * 4), lam2, 2.0, 0.25)
+    gp = GP.of(Data.of(rng.random((400, 4)), rng.standard_normal(400)), hyper)
+    for _ in range(3):  # columns that were rounded before, and new ones
+        gp, rough = gp.add(rng.random(4), 0.5), gp.in_single
+        near = np.clip(gp.points[:50] + 1e-3, 0, 1)
+        for x in (rng.random((200, 4)), near, gp.points[:50]):
+            rough, exact = gp.in_single, gp
+            assert rough is not exact
+            np.testing.assert_array_equal(rough._means(x), exact._means(x))
+            assert apart(rough.predict(x)[0], exact.predict(x)[0]) <= 1e-9
+            np.testing.assert_allclose(rough.predict(x)[1], exact.predict(x)[1], rtol=1e-2)
+        x = rng.random((40, 4))
+        ones = np.ones(40)
+        slopes_of = [each.predict_vjp(x)[2](0 * ones, ones) for each in (rough, exact)]
+        assert apart(*slopes_of) <= 1e-3 * np.abs(slopes_of[1]).max()
+        np.testing.assert_array_equal(rough.at_data, exact.at_data)
+        np.testing.assert_array_equal(rough.covariance(x), exact.covariance(x))
+
+
+def test_what_is_learnt_after_a_look_in_single_precision_is_exact() -> None:
+    gp = GP.of((dense := problem("matern52", 0.25)).collapsed(), dense.hyper)
+    x = np.array([0.3, 0.1, 0.5])
+    plain = gp.add(x, 1.0)
+    gp = GP.of(dense.collapsed(), dense.hyper)
+    gp.in_single.predict(x[None, :])
+    np.testing.assert_array_equal(
+        gp.in_single.add(x, 1.0).predict(x[None, :]), plain.predict(x[None, :])
+    )
+
+
+def test_single_precision_is_not_used_where_it_can_not_tell_the_noise_from_zero() -> None:
+    data = Data.of(np.array([[0.2], [0.8]]), np.array([1.0, -1.0]))
+    quiet = GP.of(data, Hyper(SE((0.5,)), lam2=1e-6, omega2=1.0))
+    assert quiet.in_single is quiet
 
 
 # --- no data, one observation ---------------------------------------------------------------------

@@ -280,7 +280,7 @@ class Situation:
 
     @cached_property
     def _searched(self) -> Posterior:
-        """`_expected`, with single precision where a search of many points needs no more."""
+        """`_expected`, in single precision if there are many points."""
         least = self.defaults.search.single_points
         if self.shortlist is not None or len(self._expected.points) < least:
             return self._expected
@@ -575,8 +575,10 @@ class Situation:
             return _Choice(sampled[near], near, held_back=held_back)
         if found.row is None and policy.merge:
             rules, equal = self.defaults.merge, tuple(structured(self._domain))
+            # Two points are told apart by small differences, for which single precision is too bad.
+            exact = replace(begin, posterior=self._expected)
             row = same_point(
-                score, begin, found.x, inputs.horizon.steps, rules, equal, inputs.noise
+                score, exact, found.x, inputs.horizon.steps, rules, equal, inputs.noise
             )
             if row is not None and not self._changes_more(sampled[row], found.x):
                 return _Choice(sampled[row], row, True, held_back)

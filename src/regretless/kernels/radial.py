@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from math import gamma, sqrt
 
 import numpy as np
@@ -359,11 +359,11 @@ class Rippled(Radial, json="Rippled"):
         *scales, odds, ratio = np.exp(theta).tolist()
         return Rippled(tuple(scales), self.columns, odds / (1.0 + odds), ratio)
 
-    @property
+    @cached_property
     def _parts(self) -> Array:
         return np.array([1.0 - self.share, self.share])
 
-    @property
+    @cached_property
     def _steeper(self) -> Array:
         """The factors of s for the trend and the ripple; by the chain rule also of the slopes."""
         return np.array([1.0, self.ratio**-2])

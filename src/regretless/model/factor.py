@@ -17,6 +17,7 @@ from regretless._internal.arrays import Array, keep_freed_memory
 
 _MAX_STRETCH = 64.0  # corrections may change a pivot by this factor; beyond, they lose digits
 _LEAST_PIVOT = 1e-15  # squared, as a share of the diagonal: smaller ones are rounding
+_PANEL = 64  # columns of U^-1 that stay in the cache
 _rounding = Lock()
 
 
@@ -86,6 +87,7 @@ class Factor:
     _half: Array = field(default_factory=lambda: np.zeros((0, 0)))  # U^-T e_k, one column each
     _drawn: list[Array] = field(default_factory=list)  # U^-1 `_half`, once it was needed
     _squares: list[Array] = field(default_factory=list)  # diag((U'U)^-1), once it was needed
+    _seen: list[tuple[Array, Array]] = field(default_factory=list)  # see `_forward`
     _tail: _Tail | None = None
     _single: bool = False  # whether products with U^-1 are computed in single precision
 
@@ -161,6 +163,7 @@ class Factor:
             _half=half,
             _drawn=[],
             _squares=squares,
+            _seen=[],
         )
 
     def extended(self, columns: Array, corner: Array) -> Factor:
@@ -185,8 +188,15 @@ class Factor:
         half = self._half
         if self._moved:
             half = np.vstack([half, -own.T @ (new.T @ half)])
-        size = self.size + len(corner)
-        return replace(self, size=size, _half=half, _drawn=[], _squares=[more], _tail=tail)
+        return replace(
+            self,
+            size=self.size + len(corner),
+            _half=half,
+            _drawn=[],
+            _squares=[more],
+            _seen=[],
+            _tail=tail,
+        )
 
     def shift_diagonal(self, index: int, delta: float) -> Factor:
         """The factor of C + delta e_i e_i' in O(size^2); O(size) if entry i was changed before."""
@@ -248,6 +258,9 @@ class Factor:
 
     def quad_and_solve(self, right: Array) -> tuple[Array, Array]:
         """`quad` and `solve` of one right-hand side, sharing the first triangular solve."""
+        if self._single and not self._moved and self._tail is None:
+            white, out = self._both_in_single(right)
+            return np.einsum("ij,ij->j", white, white), out
         white = self._forward(right)
         total = np.einsum("ij,ij->j", white, white)
         if self._moved:
@@ -363,8 +376,18 @@ class Factor:
         return np.asarray(dense)
 
     def _forward(self, right: Array) -> Array:
-        """U^-T right."""
-        return self._triangular(right, trans=1)
+        """U^-T right.
+
+        The last single column is kept: a decision, the look at its result and the new row of the
+        data need the same one.
+        """
+        if right.shape[1] != 1 or self._single:
+            return self._triangular(right, trans=1)
+        seen = self._seen[:]  # another thread may replace it
+        if not (seen and np.array_equal(seen[0][0], right)):
+            seen = [(right.copy(), self._triangular(right, trans=1))]
+            self._seen[:] = seen
+        return seen[0][1].copy()
 
     def _backward(self, right: Array) -> Array:
         """U^-1 right."""
@@ -398,6 +421,18 @@ class Factor:
             columns = self._buffer.array[:, :size]
             out, _ = lapack.dtrtrs(columns, right, lower=0, trans=trans, overwrite_b=1)
         return np.asarray(out)
+
+    def _both_in_single(self, right: Array) -> tuple[Array, Array]:
+        """U^-T right and C^-1 right, with one look at U^-1: to read it takes most of the time."""
+        rows = self._buffer.single(self.size).T  # row j is column j of U^-1, and contiguous
+        given = np.array(right.T, np.float32, order="C")
+        white, out = np.empty_like(given), np.zeros_like(given)
+        for first in range(0, self.size, _PANEL):
+            last = min(first + _PANEL, self.size)
+            panel = rows[first:last, :last]
+            white[:, first:last] = given[:, :last] @ panel.T
+            out[:, :last] += white[:, first:last] @ panel
+        return np.asarray(white.T, dtype=np.float64), np.asarray(out.T, dtype=np.float64)
 
     def _with_a_column(self) -> _Buffer:
         """A buffer with the next column claimed: this factor's if it is free, or a larger copy."""

@@ -132,10 +132,10 @@ class GP:
 
     @cached_property
     def in_single(self) -> GP:
-        """The same posterior, with variances from products in single precision: half of the time.
+        """The same posterior, with sds from products in single precision: half of the time.
 
-        Means stay exact, and so do all numbers at the data.  It is the posterior itself if the
-        noise is so small that single precision can't tell it from 0.
+        Means and covariances stay exact, and so do all numbers at the data.  It is the posterior
+        itself if the noise is so small that single precision can't tell it from 0.
         """
         noise = self.hyper.noise(self.data)
         if not len(noise) or noise.min() < _LEAST_NOISE_IN_SINGLE or type(self) is not GP:
@@ -146,7 +146,7 @@ class GP:
 
     @property
     def _products(self) -> Factor:
-        """What variances are computed with."""
+        """What sds are computed with."""
         return self.factor
 
     # -- posterior ---------------------------------------------------------------------------------
@@ -355,7 +355,7 @@ class SharedCovariance:
     def _solved(self) -> Array:
         """C^-1 k(data, points) w."""
         column = self.gp.hyper.kernel.gram(self.gp.data.x, self.points)
-        return self.gp._products.solve(column @ self.weights)
+        return self.gp.factor.solve(column @ self.weights)
 
     @cached_property
     def _sum(self) -> tuple[Array, Array]:
@@ -428,6 +428,8 @@ def _in_blocks(
     """function(x), computed for blocks of rows, because it needs len(x) times `width` numbers."""
     step = max(least, _BLOCK // max(1, width))
     parts = [function(x[i : i + step]) for i in range(0, len(x), step)]
+    if len(parts) == 1:
+        return parts[0]
     return np.concatenate(parts, axis=-1) if parts else function(x)
 
 

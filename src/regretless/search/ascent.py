@@ -31,11 +31,11 @@ def climb(pool: Pool, space: Domain, movable: NDArray[np.bool_], stages: Stages)
     """
     rules = pool.rules
     ascent = _Ascent(pool.score, pool.best(stages[0][0]), movable, rules, *ends_of(space))
-    tops = []
+    tops: list[Array] = []
     for count, barrier, iterations in stages:
         if count < len(ascent.x):
             ascent.keep(best_apart(ascent.x, ascent.value, count, rules.cells))
-        ascent.climb(barrier, iterations)
+        ascent.climb(barrier, iterations, is_last=len(tops) + 1 == len(stages))
         tops.append(ascent.x)
     pool.add(space.canonical(np.vstack(tops)))
 
@@ -69,10 +69,13 @@ class _Ascent:
         self.x, self.value, self.step = self.x[rows], self.value[rows], self.step[rows]
         self.inverse, self.fresh = self.inverse[rows], self.fresh[rows]
 
-    def climb(self, barrier: float, iterations: int) -> None:
-        """Move all rows uphill, for at most so many iterations."""
+    def climb(self, barrier: float, iterations: int, is_last: bool) -> None:
+        """Move all rows uphill, for at most so many iterations.
+
+        After the last climb, nobody needs the curvature.
+        """
         value, slope = self._look(self.x, barrier)
-        for _ in range(iterations):
+        for left in range(iterations, 0, -1):
             x = self.x
             free = np.where(np.where(slope < 0.0, x > self.low, x < self.high), slope, 0.0)
             direction = self._direction(free)
@@ -87,9 +90,11 @@ class _Ascent:
             better = new_value >= value + 1e-4 * _dot(moved, free)
             uphill = better[:, None]
             self.x = np.where(uphill, new, x)
+            value = np.where(better, new_value, value)
+            if is_last and left == 1:
+                break
             self.step = np.where(better, 1.0, 0.25 * self.step)
             self._learn(moved, np.where(uphill, slope - new_slope, 0.0))
-            value = np.where(better, new_value, value)
             slope = np.where(uphill, new_slope, slope)
         self.value = value
 

@@ -27,9 +27,10 @@ class Tool(Protocol):
     def recommend(self) -> Params: ...
 
 
-def common_start(task: Task, seed: int) -> list[Params]:
-    """The first 2d + 2 points of a scrambled Sobol sequence."""
-    return [task.space.decode(x) for x in sobol(task.space, 2 * task.space.dim + 2, seed)]
+def common_start(task: Task, seed: int, count: int | None = None) -> list[Params]:
+    """The first points of a scrambled Sobol sequence, 2d + 2 of them if no number is given."""
+    size = 2 * task.space.dim + 2 if count is None else count
+    return [task.space.decode(x) for x in sobol(task.space, size, seed)]
 
 
 # -- ours ------------------------------------------------------------------------------------------
@@ -136,7 +137,8 @@ class BoTorch:
     1024 (as many as Ax takes) 225. Choices are handled by the mixed kernel and a search for each
     of them; whole numbers are rounded. Where there are too many combinations of choices for that,
     the search alternates between choices and numbers, as Ax's does. With `mixed_fit` the fit of a
-    mixed kernel goes on from the last one, with so many iterations at most.
+    mixed kernel goes on from the last one, with so many iterations at most. `start` is the number
+    of Sobol points in place of 2d + 2.
     """
 
     MOST_SEARCHES = 8
@@ -150,6 +152,7 @@ class BoTorch:
         starts: int,
         raw_samples: int,
         mixed_fit: int | None = None,
+        start: int | None = None,
     ) -> None:
         import torch
 
@@ -160,7 +163,7 @@ class BoTorch:
         self._acquisition = getattr(self, f"_{acquisition}")
         self._search = {"num_restarts": starts, "raw_samples": raw_samples}
         self._mixed_fit, self._fit = mixed_fit, None
-        self._start = [] if first else common_start(task, seed)
+        self._start = [] if first else common_start(task, seed, start)
         self._x: list[Any] = []
         self._y: list[float] = []
         self._choices = [j for j, p in enumerate(self._space.columns) if not p.has_order]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 
+from benchmarks.dimensions import report
 from benchmarks.dimensions.problems import FAMILIES, instance
 from benchmarks.families import runs
 from benchmarks.families.__main__ import installed, run_missing, running_options
@@ -24,6 +25,9 @@ def main(arguments: list[str] | None = None) -> None:
         wanted = runs.specs(options.families, installed(options.tools), options.seeds)
         command = ("-m", "benchmarks.dimensions", "--work")
         run_missing(wanted, options, command=command, problem=instance)
+    page = options.records.parent.with_suffix(".md")
+    report.write(options.records, page)
+    print(f"written: {page}")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,8 +2,9 @@
 
 `regretless@1` is the default of version 1, `regretless-eic@1` is EIC in its place. Without a
 version it is the default of the checkout. `botorch-ucb@14` is set up for many parameters: it starts
-with 14 points, fits when the data have grown by a tenth, and searches less. BoTorch's fit of a mixed kernel is limited to 200
-iterations, from the last fit on: to the end and from scratch it takes up to 12 s a step.
+with 14 points, fits when the data have grown by a tenth, and searches less. BoTorch's fit of a
+mixed kernel is limited to 200 iterations, from the last fit on: to the end and from scratch it
+takes up to 12 s a step.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from benchmarks.peers.tools import OURS, TOOLS, Entry
-
 
 _MANY_DIMS = {"growth": 0.1, "starts": 4, "raw_samples": 512, "climb": 30}
 

@@ -310,7 +310,7 @@ def _ranges(numbers: Iterable[int]) -> str:
             ranges[-1][1] = number
         else:
             ranges.append([number, number])
-    return " and ".join(f"{first} to {last}" for first, last in ranges)
+    return " and ".join(f"{a} to {b}" if a < b else str(a) for a, b in ranges)
 
 
 def _commits(records: Sequence[Run]) -> str:

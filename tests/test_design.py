@@ -272,6 +272,41 @@ def test_how_many_points_a_run_of_version_1_starts_with(
 
 
 @pytest.mark.parametrize(
+    ("dim", "budget", "design", "size", "longest"),
+    [
+        (7, 200, "auto", 9, 16),  # as in version 1
+        (12, 200, "auto", 14, 26),
+        (13, 200, "auto", 14, 26),  # more parameters, no more points
+        (100, 200, "auto", 14, 26),
+        (100, 40, "auto", 10, 10),  # a quarter of the budget at most
+        (50, 800, "sobol", 102, 102),  # a design that was asked for
+    ],
+)
+def test_the_start_of_version_5_does_not_grow_beyond_12_parameters(
+    dim: int, budget: int, design: str, size: int, longest: int
+) -> None:
+    start = Start(cube(dim), Horizon(budget), design, None, 0, defaults_of(5).start)
+    assert (start.size, start.longest, len(start.points)) == (size, longest, longest)
+    before = Start(cube(dim), Horizon(budget), design, None, 0, defaults_of(4).start)
+    assert np.array_equal(start.points, before.points[:longest])
+
+
+def test_branches_of_many_parameters_are_all_tried_in_version_5() -> None:
+    """Half as many points as parameters that count, and at least one for each branch."""
+    ways = [f"way {i}" for i in range(20)]
+    own = {f"x{i}": Float(0.0, 1.0).when("way", way) for i, way in enumerate(ways)}
+    shared = {f"y{i}": Float(0.0, 1.0) for i in range(40)}
+    few = Space({"way": Categorical(ways[:2]), "x0": own["x0"], **shared})
+    many = Space({"way": Categorical(ways), **own, **shared})
+    sizes = [
+        Start(space, Horizon(200), "auto", None, 0, defaults_of(version).start).size
+        for space in (few, many)
+        for version in (4, 5)
+    ]
+    assert sizes == [23, 8, 23, 20]
+
+
+@pytest.mark.parametrize(
     ("dim", "budget", "size", "longest"),
     [
         (1, 100, 3, 4),  # 2 d + 2 while nothing is told ...

@@ -271,7 +271,7 @@ def cost_part(sections: Sequence[Section]) -> str:
     )
 
 
-def facts_part(records: Sequence[Run]) -> str:
+def facts_part(records: Sequence[Run], families: Iterable[str] = FAMILIES) -> str:
     settings: dict[str, set[str]] = defaultdict(set)
     for run in records:
         settings[run.spec.tool].add(run.stamp.get("setting", ""))
@@ -288,18 +288,29 @@ def facts_part(records: Sequence[Run]) -> str:
         f"- **Commits:** {_commits(records)}.",
     ]
     crashed = [f"- `{run.id}` crashed: {run.error}" for run in records if run.error]
-    unseen = [name for name in FAMILIES if not any(r.spec.family == name for r in records)]
+    unseen = [name for name in families if not any(r.spec.family == name for r in records)]
     if unseen:
         lines.append(f"- **No run yet:** {', '.join(unseen)}.")
     return "## Tools, versions, crashes\n\n" + "\n".join([*about, *lines, *crashed])
 
 
 def _seeds(records: Sequence[Run]) -> str:
-    """The last seed of each tool; all start at 0."""
-    last: dict[str, int] = defaultdict(int)
+    """The seeds of each tool, as ranges."""
+    seeds: dict[str, set[int]] = defaultdict(set)
     for run in records:
-        last[run.spec.tool] = max(last[run.spec.tool], run.spec.seed)
-    return ", ".join(f"{name} 0 to {seed}" for name, seed in sorted(last.items())) or "none"
+        seeds[run.spec.tool].add(run.spec.seed)
+    return ", ".join(f"{name} {_ranges(found)}" for name, found in sorted(seeds.items())) or "none"
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """Whole numbers, as "0 to 7 and 100 to 107"."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return " and ".join(f"{a} to {b}" if a < b else str(a) for a, b in ranges)
 
 
 def _commits(records: Sequence[Run]) -> str:

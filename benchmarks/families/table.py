@@ -63,21 +63,19 @@ def instances(family: str, seeds: Iterable[int]) -> list[Instance]:
 @lru_cache(maxsize=64)
 def instance(family: str, seed: int) -> Instance:
     """The instance of a seed: its function, noise, budget and best value."""
-    kind = FAMILIES[family]
+    return drawn(family, FAMILIES[family], seed, NOISE)
+
+
+def drawn(name: str, kind: Family, seed: int, noise: tuple[float, float]) -> Instance:
+    """The instance of a seed of any family, whose noise is drawn from this range, in spreads."""
     rng = np.random.default_rng([kind.number, seed])
     # Draws that a shape may take are apart from those of noise and budget.
     shape, rest = rng.spawn(2)
     blueprint = kind.draw(shape)
-    ratio = float(log_uniform(rest, *NOISE))
+    ratio = float(log_uniform(rest, *noise))
     budget = round(float(log_uniform(rest, *blueprint.budgets)))
-    known = _known().get(family, {}).get(str(seed))
+    known = _known().get(name, {}).get(str(seed))
     found = Facts(*known) if known else facts(blueprint)
-    return _instance(family, seed, blueprint, found, ratio, budget)
-
-
-def _instance(
-    family: str, seed: int, blueprint: Blueprint, found: Facts, ratio: float, budget: int
-) -> Instance:
     space = blueprint.space
 
     def f(params: Params) -> float:
@@ -93,9 +91,8 @@ def _instance(
 
     if blueprint.natural_noise is not None:
         ratio = blueprint.natural_noise / found.spread
-    kind = FAMILIES[family]
     return Instance(
-        name=f"{family}/{seed}",
+        name=f"{name}/{seed}",
         space=space,
         draw=blueprint.draw or draw,
         f=value,

@@ -27,9 +27,10 @@ class Tool(Protocol):
     def recommend(self) -> Params: ...
 
 
-def common_start(task: Task, seed: int) -> list[Params]:
-    """The first 2d + 2 points of a scrambled Sobol sequence."""
-    return [task.space.decode(x) for x in sobol(task.space, 2 * task.space.dim + 2, seed)]
+def common_start(task: Task, seed: int, count: int | None = None) -> list[Params]:
+    """The first points of a scrambled Sobol sequence, 2d + 2 of them if no number is given."""
+    size = 2 * task.space.dim + 2 if count is None else count
+    return [task.space.decode(x) for x in sobol(task.space, size, seed)]
 
 
 # -- ours ------------------------------------------------------------------------------------------
@@ -136,7 +137,10 @@ class BoTorch:
     1024 (as many as Ax takes) 225. Choices are handled by the mixed kernel and a search for each
     of them; whole numbers are rounded. Where there are too many combinations of choices for that,
     the search alternates between choices and numbers, as Ax's does. With `mixed_fit` the fit of a
-    mixed kernel goes on from the last one, with so many iterations at most.
+    mixed kernel goes on from the last one, with so many iterations at most. `start` is the number
+    of Sobol points in place of 2d + 2. With `growth` the model is fitted when its data have grown
+    by this share, from the last fit on; in between, new data join it as it is. `climb` limits the
+    iterations of a search.
     """
 
     MOST_SEARCHES = 8
@@ -150,6 +154,9 @@ class BoTorch:
         starts: int,
         raw_samples: int,
         mixed_fit: int | None = None,
+        start: int | None = None,
+        growth: float | None = None,
+        climb: int | None = None,
     ) -> None:
         import torch
 
@@ -159,8 +166,11 @@ class BoTorch:
         self._space = task.space
         self._acquisition = getattr(self, f"_{acquisition}")
         self._search = {"num_restarts": starts, "raw_samples": raw_samples}
-        self._mixed_fit, self._fit = mixed_fit, None
-        self._start = [] if first else common_start(task, seed)
+        self._options = {"maxiter": climb} if climb else {}
+        self._mixed_fit, self._growth = mixed_fit, growth
+        self._fit: Any = None
+        self._fitted_points = 0
+        self._start = [] if first else common_start(task, seed, start)
         self._x: list[Any] = []
         self._y: list[float] = []
         self._choices = [j for j, p in enumerate(self._space.columns) if not p.has_order]
@@ -200,15 +210,19 @@ class BoTorch:
         else:
             model = SingleTaskGP(*data, **scaled)
         likelihood = ExactMarginalLogLikelihood(model.likelihood, model)
-        if self._choices and self._mixed_fit:
-            # From scratch and to the end, this fit takes up to 12 s a step.
-            if self._fit:
-                model.load_state_dict(self._fit, strict=False)
-            fit_gpytorch_mll(likelihood, optimizer_kwargs={"options": {"maxiter": self._mixed_fit}})
+        if self._fit:
+            model.load_state_dict(self._fit, strict=False)
+        count, growth = len(self._y), self._growth
+        if growth is not None and count < (1.0 + growth) * self._fitted_points:
+            return model.eval()
+        most = self._mixed_fit if self._choices else None
+        # From scratch and to the end, the fit of a mixed kernel takes up to 12 s a step.
+        told = {"optimizer_kwargs": {"options": {"maxiter": most}}} if most else {}
+        fit_gpytorch_mll(likelihood, **told)
+        if most or growth is not None:
             state = model.state_dict().items()
             self._fit = {name: value for name, value in state if "outcome_transform" not in name}
-        else:
-            fit_gpytorch_mll(likelihood)
+            self._fitted_points = count
         return model
 
     def _log_ei(self, model: Any) -> Any:
@@ -237,7 +251,7 @@ class BoTorch:
             "bounds": cube,
             "q": 1,
             **self._search,
-            "options": {"sample_around_best": True},
+            "options": {"sample_around_best": True, **self._options},
         }
         if self._choices:
             levels = [(j, self._space.levels[j]) for j in self._choices]

@@ -81,6 +81,10 @@ class StartRules(NamedTuple):
     # The middle and so many pairs that mirror each other in it, or with choices each choice once in
     # the middle of the others; then the policy decides.  None: Sobol points; measured.
     pairs: int | None = None
+    # So many parameters count at most.  With more of them, each point of a start tells little about
+    # each, and a decision loses less than a blind point.  None: the start grows with d; measured:
+    # docs/results/dimensions.md.
+    most_dims: int | None = None
 
 
 class ContextRules(NamedTuple):
@@ -472,6 +476,7 @@ CANDIDATES = {
     # Version 4 for large studies and many parameters.
     5: VERSIONS[4]._replace(
         version=5,
+        start=StartRules(most_dims=12),
         fit=FitRules(known_noise=True, many=ManyRules(points=200), local=LocalRules(exact=3000)),
         search=SearchRules(single_points=600),
         pending_together=True,

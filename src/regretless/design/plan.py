@@ -89,9 +89,9 @@ class Start:
             pairs = 0 if self.space.has_choices else self.rules.pairs or 0
             return min(self.longest, max(most, 1 + 2 * pairs))
         if self._adapts and self.n0 is None:
-            few = self._free + self.rules.beyond_dim
+            few = self._counted + self.rules.beyond_dim
             if self.space.conditional:  # the points in the middle of each branch say more
-                few = max(self._free // 2 + self.rules.beyond_dim, self._branches)
+                few = max(self._counted // 2 + self.rules.beyond_dim, self._branches)
             return min(self.longest, max(few, self._least))
         return self.longest
 
@@ -103,8 +103,8 @@ class Start:
         if self.n0 is not None:
             return self.n0
         per_dim, more = self.rules.longest
-        few = max(per_dim * self._free + more, self._least)  # to see an effect of every parameter
-        few = max(few, self._branches)
+        # To see an effect of every parameter, as long as they are not too many.
+        few = max(per_dim * self._counted + more, self._least, self._branches)
         if self._adapts:
             return self._affordable(few)
         # These are too few if length-scales are short.  O(sqrt N) points, as in eq. initdesign, use
@@ -151,6 +151,12 @@ class Start:
             here = self.space.active(self.space.branches) & np.array(self.space.varies)
             return max(1, int(here.sum(axis=1).max()))
         return max(1, sum(self.space.varies))
+
+    @property
+    def _counted(self) -> int:
+        """How many of these columns count for the number of points, see `most_dims`."""
+        most = self.rules.most_dims if self._adapts else None
+        return self._free if most is None else min(self._free, most)
 
     @cached_property
     def _branches(self) -> int:

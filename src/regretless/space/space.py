@@ -641,5 +641,7 @@ def product(columns: Sequence[Array]) -> Array:
         >>> product([np.array([0.0, 1.0]), np.array([0.5])]).tolist()
         [[0.0, 0.5], [1.0, 0.5]]
     """
-    mesh = np.meshgrid(*columns, indexing="ij")
-    return np.stack([m.ravel() for m in mesh], axis=1)
+    rows = np.zeros((1, 0))
+    for values in columns:  # not by a mesh: an array has 32 dimensions at most
+        rows = np.column_stack([rows.repeat(len(values), axis=0), np.tile(values, len(rows))])
+    return rows

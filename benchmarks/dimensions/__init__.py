@@ -1,0 +1,1 @@
+"""Many parameters, few of which matter."""

@@ -160,6 +160,8 @@ class FitRules(NamedTuple):
     sure_points: int = 25  # with more points, most fits descend from the last parameters only;
     sure_every: int = 5  # one fit in 5 tries other starts as well
     descents: tuple[int, int] = (3, 2)  # number of descents up to `free_points` points, and beyond
+    # Structured values: whether the kernel has sums over the parts of a value, see `kernels.Sums`.
+    sums_over_parts: bool = False
     first_length: float = 0.5  # the length-scale before the first fit, in units of sqrt(d)
     start_lengths: tuple[float, ...] = (0.05, 0.15, 0.4, 1.2)  # starts of a fit, units of sqrt(d)
     start_noises: tuple[float, ...] = (1e-3, 1e-1)  # starts of a fit: noise ratios lam^2
@@ -277,6 +279,9 @@ class SearchRules(NamedTuple):
     drawn_points: int = 128  # at most so many points over the cube if there are structured columns
     walks: int = 256  # number of points a few moves away from visited ones, in structured columns
     rounds: int = 12  # at most so many rounds of moves to neighbours
+    # The same two numbers if there are structured columns: improvements lead on to others there.
+    structured_centers: int = 8
+    structured_rounds: int = 12
     believed_scales: tuple[float, float] = (0.02, 1.0)  # length-scales are clipped to this range
     first_step: float = 0.15  # the first step of a climb, in length-scales
     longest_step: float = 0.25  # the longest step of a climb, as a share of a range
@@ -439,7 +444,11 @@ CANDIDATES = {
         revisit=RevisitRules(),
     ),
     # Version 4 for large studies and many parameters.
-    5: VERSIONS[4]._replace(version=5),
+    5: VERSIONS[4]._replace(
+        version=5,
+        fit=VERSIONS[4].fit._replace(sums_over_parts=True),
+        search=SearchRules(walks=512, structured_centers=4, structured_rounds=40),
+    ),
 }
 
 

@@ -78,6 +78,8 @@ class StartRules(NamedTuple):
     structured_points: int = 8  # at least so many if there are structured parameters; measured
     choices_first: bool = True  # begin with each choice once, other columns at 1/2; measured
     blind_noise: float = 0.25  # the noise is large if the fitted noise ratio lam^2 reaches this
+    # If the space has limits: so many points around its middle.  None: Sobol points, beyond_dim.
+    within_limits: int | None = None  # measured: docs/results/limits.md
     # The middle and so many pairs that mirror each other in it, or with choices each choice once in
     # the middle of the others; then the policy decides.  None: Sobol points; measured.
     pairs: int | None = None
@@ -446,6 +448,7 @@ CANDIDATES = {
     # Version 4 for large studies and many parameters.
     5: VERSIONS[4]._replace(
         version=5,
+        start=VERSIONS[4].start._replace(within_limits=3),
         fit=VERSIONS[4].fit._replace(sums_over_parts=True),
         search=SearchRules(walks=512, structured_centers=4, structured_rounds=40),
     ),

@@ -13,6 +13,7 @@ from regretless.defaults import defaults_of
 from regretless.design import (
     Start,
     budget_levels,
+    central,
     centred_grid,
     choices_first,
     grid,
@@ -344,6 +345,35 @@ def test_two_numbers_start_with_the_same_grid_in_version_3(budget: int) -> None:
     assert not new.from_middle
     assert np.array_equal(old.points, new.points)
     assert old.size == new.size > 3
+
+
+def within(texts: list[str], dim: int = 3) -> Space:
+    return Space({f"x{i}": Float(0.0, 1.0) for i in range(dim)}, where=texts)
+
+
+def test_central_points_keep_the_limits_and_begin_in_the_middle() -> None:
+    space = within(["x0 + x1 + x2 <= 1"])
+    points = central(space, 5, seed=1)
+    assert len(np.unique(points, axis=0)) == 5
+    assert space.keeps(points).all()
+    assert np.abs(points[0] - 0.25).max() < 0.12  # the mean of a simplex
+    assert np.array_equal(points, central(space, 5, seed=1))
+    hollow = within(["(x0 - 0.5)**2 + (x1 - 0.5)**2 + (x2 - 0.5)**2 >= 0.3"])
+    assert hollow.keeps(central(hollow, 4)).all()
+    few = Space({"a": Int(0, 2), "b": Int(0, 2)}, where=["a + b <= 1"])
+    assert 1 <= len(central(few, 9)) <= 3
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_run_within_limits_begins_in_the_middle_from_version_5_on(version: int) -> None:
+    space, rules = within(["x0 * x1 <= 0.2"]), defaults_of(version).start
+    start = Start(space, Horizon(60), "auto", None, 5, rules)
+    assert start.from_middle == (version == 5)
+    assert start.size == (3 if version == 5 else 5)
+    assert len(start.points) >= start.longest
+    assert space.keeps(start.points).all()
+    free = Start(within([]), Horizon(60), "auto", None, 5, rules)
+    assert not free.from_middle
 
 
 def test_mirrored_pairs_take_all_diagonals() -> None:

@@ -126,6 +126,7 @@ SPACES = {
 }
 
 every = pytest.mark.parametrize("case", SPACES.values(), ids=list(SPACES))
+both_kernels = pytest.mark.parametrize("version", [2, 5])  # without and with sums over parts
 
 
 def draws(case: Case, count: int, seed: int = 0) -> Array:
@@ -138,8 +139,8 @@ def length(params: dict[str, Any]) -> float:
     return sum(i * ord(letter) for i, letter in enumerate(text)) % 997 / 997
 
 
-def kernel_of(case: Case, seed: int = 0) -> Kernel:
-    kernel = Model().start(case.space.columns, defaults_of().fit).kernel
+def kernel_of(case: Case, seed: int = 0, version: int = 2) -> Kernel:
+    kernel = Model().start(case.space.columns, defaults_of(version).fit).kernel
     theta = kernel.theta + 0.7 * np.random.default_rng(seed).standard_normal(len(kernel.theta))
     return kernel.with_theta(theta)
 
@@ -200,11 +201,12 @@ def test_a_start_has_no_repeats(case: Case, design: str, version: int) -> None:
 
 
 @every
-def test_the_kernel_is_positive_definite(case: Case) -> None:
+@both_kernels
+def test_the_kernel_is_positive_definite(case: Case, version: int) -> None:
     """10,000 random pairs of points, and several random parameters of the kernel."""
     for seed in range(3):
         points = draws(case, 142, seed)
-        kernel = kernel_of(case, seed)
+        kernel = kernel_of(case, seed, version)
         gram = kernel.gram(points)
         np.testing.assert_allclose(gram, gram.T, atol=1e-12)
         np.testing.assert_allclose(np.diag(gram), 1.0, atol=1e-9)
@@ -213,9 +215,10 @@ def test_the_kernel_is_positive_definite(case: Case) -> None:
 
 
 @every
-def test_the_kernel_s_slopes(case: Case) -> None:
+@both_kernels
+def test_the_kernel_s_slopes(case: Case, version: int) -> None:
     rng = np.random.default_rng(3)
-    kernel, x = kernel_of(case), draws(case, 12, 4)
+    kernel, x = kernel_of(case, 0, version), draws(case, 12, 4)
     weights = rng.standard_normal((12, 12))
     weights += weights.T
     pulled = kernel.gram_vjp(x)[1](weights)
@@ -225,15 +228,16 @@ def test_the_kernel_s_slopes(case: Case) -> None:
 
 
 @every
-def test_random_functions_have_the_kernel_s_covariance(case: Case) -> None:
-    kernel, points = kernel_of(case), draws(case, 6)
+@both_kernels
+def test_random_functions_have_the_kernel_s_covariance(case: Case, version: int) -> None:
+    kernel, points = kernel_of(case, 0, version), draws(case, 6)
     phi, pull = kernel.features(np.random.default_rng(6), 20_000)(points)
     np.testing.assert_allclose(phi @ phi.T / 20_000, kernel.gram(points), atol=0.07)
     assert pull(np.ones_like(phi)).shape == points.shape
 
 
 @every
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", [2, 3, 5])
 def test_a_run_keeps_to_the_space_and_replays(case: Case, version: int) -> None:
     space = case.space
     optimizer = rl.Optimizer(space, 30, defaults=version, seed=3)

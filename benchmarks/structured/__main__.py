@@ -52,13 +52,13 @@ def run(name: str, tool: str, seed: int, budget: int = BUDGET) -> dict[str, Any]
     }
 
 
-def run_missing(seeds: range, tools: list[str]) -> None:
+def run_missing(seeds: range, tasks: list[str], tools: list[str]) -> None:
     RECORDS.parent.mkdir(parents=True, exist_ok=True)
     for seed in seeds:
-        for make in TASKS:
+        for name in tasks:
             for tool in tools:
-                if (make.__name__, tool, seed) not in records():
-                    line = run(make.__name__, tool, seed) | {"stamp": asdict(stamp())}
+                if (name, tool, seed) not in records():
+                    line = run(name, tool, seed) | {"stamp": asdict(stamp())}
                     with RECORDS.open("a") as file:
                         file.write(json.dumps(line) + "\n")
 
@@ -130,6 +130,8 @@ def _draw(found: Found) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:10")
+    names = [make.__name__ for make in TASKS]
+    parser.add_argument("--tasks", nargs="*", default=names, choices=names)
     parser.add_argument("--tools", nargs="*", default=list(TOOLS))
     parser.add_argument("--report", action="store_true")
     options = parser.parse_args()
@@ -137,4 +139,4 @@ if __name__ == "__main__":
         report()
     else:
         first, end = map(int, options.seeds.split(":"))
-        run_missing(range(first, end), options.tools)
+        run_missing(range(first, end), options.tasks, options.tools)

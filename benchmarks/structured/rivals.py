@@ -15,10 +15,13 @@ import regretless as rl
 Evaluate = Callable[[Any], float]
 
 
+DEFAULTS = 5  # the version of our defaults
+
+
 def ours(policy: str) -> Callable[[Task, int, int, Evaluate], None]:
     def run(task: Task, seed: int, budget: int, evaluate: Evaluate) -> None:
         space = rl.Space({"value": task.kind})
-        optimizer = rl.Optimizer(space, budget, seed=seed, policy=policy)
+        optimizer = rl.Optimizer(space, budget, seed=seed, policy=policy, defaults=DEFAULTS)
         for trial in optimizer:
             optimizer.tell(trial, evaluate(trial.params["value"]))
 

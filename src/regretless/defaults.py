@@ -78,6 +78,8 @@ class StartRules(NamedTuple):
     structured_points: int = 8  # at least so many if there are structured parameters; measured
     choices_first: bool = True  # begin with each choice once, other columns at 1/2; measured
     blind_noise: float = 0.25  # the noise is large if the fitted noise ratio lam^2 reaches this
+    # If the space has limits: so many points around its middle.  None: Sobol points, beyond_dim.
+    within_limits: int | None = None  # measured: docs/results/limits.md
     # The middle and so many pairs that mirror each other in it, or with choices each choice once in
     # the middle of the others; then the policy decides.  None: Sobol points; measured.
     pairs: int | None = None
@@ -190,6 +192,8 @@ class FitRules(NamedTuple):
     sure_points: int = 25  # with more points, most fits descend from the last parameters only;
     sure_every: int = 5  # one fit in 5 tries other starts as well
     descents: tuple[int, int] = (3, 2)  # number of descents up to `free_points` points, and beyond
+    # Structured values: whether the kernel has sums over the parts of a value, see `kernels.Sums`.
+    sums_over_parts: bool = False
     first_length: float = 0.5  # the length-scale before the first fit, in units of sqrt(d)
     start_lengths: tuple[float, ...] = (0.05, 0.15, 0.4, 1.2)  # starts of a fit, units of sqrt(d)
     start_noises: tuple[float, ...] = (1e-3, 1e-1)  # starts of a fit: noise ratios lam^2
@@ -307,6 +311,9 @@ class SearchRules(NamedTuple):
     drawn_points: int = 128  # at most so many points over the cube if there are structured columns
     walks: int = 256  # number of points a few moves away from visited ones, in structured columns
     rounds: int = 12  # at most so many rounds of moves to neighbours
+    # The same two numbers if there are structured columns: improvements lead on to others there.
+    structured_centers: int = 8
+    structured_rounds: int = 12
     believed_scales: tuple[float, float] = (0.02, 1.0)  # length-scales are clipped to this range
     first_step: float = 0.15  # the first step of a climb, in length-scales
     longest_step: float = 0.25  # the longest step of a climb, as a share of a range
@@ -476,9 +483,16 @@ CANDIDATES = {
     # Version 4 for large studies and many parameters.
     5: VERSIONS[4]._replace(
         version=5,
-        start=StartRules(most_dims=12),
-        fit=FitRules(known_noise=True, many=ManyRules(points=200), local=LocalRules(exact=3000)),
-        search=SearchRules(single_points=600),
+        start=StartRules(most_dims=12, within_limits=3),
+        fit=FitRules(
+            known_noise=True,
+            many=ManyRules(points=200),
+            local=LocalRules(exact=3000),
+            sums_over_parts=True,
+        ),
+        search=SearchRules(
+            walks=512, structured_centers=4, structured_rounds=40, single_points=600
+        ),
         pending_together=True,
     ),
 }

@@ -66,12 +66,14 @@ class Start:
 
     @property
     def from_middle(self) -> bool:
-        """Whether the run begins in the middle: with each choice once, or with mirrored pairs.
+        """Whether the run begins in the middle.
+
+        It tries each choice once there, mirrored pairs, or points within the limits of the space.
 
         While no result is known, as with several workers, the run goes on to `longest` points.
         """
         wanted = self.n0 is None and self.rules.pairs is not None
-        return wanted and self._adapts and not has_structure(self.space)
+        return self._is_central or (wanted and self._adapts and not has_structure(self.space))
 
     @property
     def is_own_grid(self) -> bool:
@@ -81,6 +83,8 @@ class Start:
     @cached_property
     def size(self) -> int:
         """The number of points, unless the run has to go on to `longest`."""
+        if self._is_central:
+            return min(self.longest, self.rules.within_limits or 1)
         if self.from_middle and self.space.conditional:
             return min(self.longest, self._branches)
         if self.from_middle:
@@ -127,11 +131,10 @@ class Start:
             return np.array(listed).reshape(len(listed), space.dim)
         if self._adapts and space.conditional:
             return designs.branches_first(space, self.longest, self.seed)
+        if self._is_central:
+            return self._followed(designs.central(space, self.size, self.seed))
         if self.from_middle and not space.has_choices:
-            first = space.repaired(designs.mirrored(space, self.size, self.seed))
-            others = designs.sobol(space, self.longest, self.seed)
-            new = (others[:, None, :] != first).any(axis=2).all(axis=1)
-            return np.vstack([first, others[new]])
+            return self._followed(space.repaired(designs.mirrored(space, self.size, self.seed)))
         if self.design == "lhs":
             return designs.latin_hypercube(space, self.longest, self.seed)
         if self._adapts and space.has_choices and self.rules.choices_first:
@@ -139,6 +142,19 @@ class Start:
         if self.design == "sobol" or self._adapts:
             return designs.sobol(space, self.longest, self.seed)
         return designs.grid(space, self._levels)
+
+    @property
+    def _is_central(self) -> bool:
+        """Whether the run begins in the middle of what the limits of the space allow."""
+        space, wanted = self.space, self.n0 is None and self.rules.within_limits is not None
+        special = space.conditional or space.has_choices or has_structure(space)
+        return wanted and bool(space.where) and self._adapts and not special
+
+    def _followed(self, first: Array) -> Array:
+        """The first points, and then Sobol points as far as the run needs more."""
+        others = designs.sobol(self.space, self.longest, self.seed)
+        new = (others[:, None, :] != first).any(axis=2).all(axis=1)
+        return np.vstack([first, others[new]])
 
     @property
     def _least(self) -> int:

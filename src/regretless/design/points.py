@@ -22,6 +22,7 @@ from regretless.space import MAX_GRID_POINTS, Space, product
 Seed: TypeAlias = int | Sequence[int] | np.random.Generator
 
 _REACH = 0.3  # how far a mirrored point is from the middle, in each column
+_DRAWN = 512  # points among which the central ones are chosen
 _ROUNDS = 6  # attempts to find n distinct points, before the rest are drawn from the whole grid
 
 
@@ -132,6 +133,39 @@ def grid(space: Space, levels: int | Sequence[int]) -> Array:
     if space.conditional:
         points = _distinct(space.settled(points))
     return _distinct(space.repaired(points)) if space.where else points
+
+
+def central(space: Space, n: int, seed: Seed = 0) -> Array:
+    """The most central point that keeps the limits of a space, then others around it.
+
+    Central is what is close to the mean of 512 random points that keep the limits, in units of
+    their sds.  The others are far from each other, and nearer to the mean than half of the points.
+
+    Args:
+        space: the search space, usually with limits.
+        n: the number of points, at most 256.
+        seed: the same seed gives the same points.
+
+    Returns:
+        Distinct canonical points; fewer than n if the space has fewer of this kind.
+
+    Example:
+        >>> from regretless.space import Float, Space
+        >>> space = Space({"x": Float(0.0, 1.0), "y": Float(0.0, 1.0)}, where=["x + y <= 1"])
+        >>> bool((central(space, 3).sum(axis=1) <= 1.0).all())
+        True
+    """
+    drawn = _distinct(space.drawn(_DRAWN, np.random.default_rng(seed)))
+    units = drawn.std(axis=0)
+    places = (drawn - drawn.mean(axis=0)) / np.where(units > 0.0, units, 1.0)
+    away = (places**2).sum(axis=1)
+    inner = away <= np.median(away)
+    drawn, places = drawn[inner], places[inner]
+    rows = [int(np.argmin(away[inner]))]
+    while len(rows) < min(n, len(drawn)):
+        apart = ((places[:, None] - places[rows]) ** 2).sum(axis=2).min(axis=1)
+        rows.append(int(np.argmax(apart)))
+    return drawn[rows]
 
 
 def sobol(space: Space, n: int, seed: Seed = 0) -> Array:

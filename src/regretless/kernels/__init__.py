@@ -15,7 +15,7 @@ from regretless.kernels.conditional import (
 from regretless.kernels.contextual import Contextual
 from regretless.kernels.periodic import Periodic
 from regretless.kernels.radial import NAMED, SE, Matern, Radial, Rippled
-from regretless.kernels.views import Views
+from regretless.kernels.views import Sums, Views, with_sums
 
 __all__ = [
     "NAMED",
@@ -36,9 +36,11 @@ __all__ = [
     "Rippled",
     "Rule",
     "Sum",
+    "Sums",
     "Switched",
     "Views",
     "activity",
     "most_at_once",
     "positive",
+    "with_sums",
 ]

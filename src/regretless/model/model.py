@@ -31,6 +31,7 @@ from regretless.kernels import (
     Rule,
     Switched,
     most_at_once,
+    with_sums,
 )
 from regretless.model.data import Data
 from regretless.model.gp import GP
@@ -247,7 +248,7 @@ class Model:
             kinds.setdefault(type(parameter.plain), {})[column] = parameter.plain
         near: list[int] = []
         for kind, mine in kinds.items():
-            part = kind.kernel_part(mine)
+            part = _part(kind, mine, rules)
             if part is None:
                 near += mine
             elif not switched.intersection(mine):
@@ -255,7 +256,7 @@ class Model:
             elif type(part) is Hamming:
                 factors.append(CentredHamming(part.weights, part.columns, when))
             else:
-                factors += _switched_parts(kind, mine, when)
+                factors += _switched_parts(kind, mine, when, rules)
         if near:
             beside = beside or bool(factors)
             factors.insert(0, self._near_kernel(tuple(sorted(near)), beside, when, rules))
@@ -274,15 +275,24 @@ class Model:
         return BesideMiddle(named(scales), near, tuple(when), at_once)
 
 
+def _part(kind: type[Parameter], mine: Mapping[int, Parameter], rules: FitRules) -> Kernel | None:
+    """The kernel of the columns of a kind; None if the named kernel has them."""
+    part = kind.kernel_part(mine)
+    return with_sums(part) if part is not None and rules.sums_over_parts else part
+
+
 def _switched_parts(
-    kind: type[Parameter], mine: Mapping[int, Parameter], when: tuple[Rule, ...]
+    kind: type[Parameter],
+    mine: Mapping[int, Parameter],
+    when: tuple[Rule, ...],
+    rules: FitRules,
 ) -> list[Kernel]:
     """The kernel of the columns of a kind that are always active, and one for each other column."""
     switched = {column for column, *_ in when}
     together = {j: p for j, p in mine.items() if j not in switched}
-    parts = [kind.kernel_part(together)] if together else []
+    parts = [_part(kind, together, rules)] if together else []
     for j in sorted(mine.keys() & switched):
-        alone = kind.kernel_part({j: mine[j]})
+        alone = _part(kind, {j: mine[j]}, rules)
         assert alone is not None
         parts.append(Switched(alone, j, when))
     return [part for part in parts if part is not None]

@@ -23,9 +23,12 @@ def hop(pool: Pool, space: Domain, rng: Generator) -> None:
         fresh |= ~space.active(centers)
     jumped = np.where(fresh, space.spread(rng.random(centers.shape)), centers)
     pool.add(space.settled(jumped))
-    for _ in range(rules.rounds):
+    tops, rounds = rules.centers, rules.rounds
+    if structured(space):
+        tops, rounds = rules.structured_centers, rules.structured_rounds
+    for _ in range(rounds):
         before = pool.best_value
-        pool.add(np.vstack([space.neighbours(x) for x in pool.best(rules.centers)]))
+        pool.add(np.vstack([space.neighbours(x) for x in pool.best(tops)]))
         if space.continuous.any():
             climb(pool, space, space.continuous, rules.touch_stages)
         if not pool.best_value > before:

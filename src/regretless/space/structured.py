@@ -43,7 +43,7 @@ _DRAWN = 20_000  # values that were drawn and not used stay in memory as long as
 _LISTED = 2_048  # a kind with so many values can list them, and is then searched completely
 _MOVES = 16  # neighbours of a value that a search tries at once
 _SAMPLE = 24  # values whose distances give a view its unit
-_KEPT_TABLES = 4  # tables of distances that are kept
+_KEPT_TABLES = 8  # tables of distances and cosines that are kept
 
 
 class Structured(Parameter):
@@ -251,6 +251,23 @@ class Structured(Parameter):
         """
         return self._measured.distances(u, v)
 
+    def cosines(self, u: Array, v: Array) -> tuple[Array, ...]:
+        """The cosines of the angles between the features, view by view.
+
+        Args:
+            u: coordinates of values.
+            v: coordinates of values.
+        """
+        return self._measured.cosines(u, v)
+
+    def sizes(self, u: Array) -> tuple[Array, ...]:
+        """Half the squared lengths of the features, view by view, in units of the view.
+
+        Args:
+            u: coordinates of values.
+        """
+        return self._measured.sizes(u)
+
     def projected(self, u: Array, keys: tuple[int, ...], count: int) -> tuple[Array, ...]:
         """Random projections of the features, for the kernel.
 
@@ -390,6 +407,11 @@ class Bag:
     numbers: npt.NDArray[np.int64]
     amounts: Array
 
+    @cached_property
+    def size(self) -> float:
+        """The squared length."""
+        return float(self.amounts @ self.amounts)
+
     @classmethod
     def of(cls, view: View) -> Bag:
         if isinstance(view, np.ndarray):
@@ -427,7 +449,7 @@ class Measured:
     def __init__(self, bags: Callable[[float], tuple[Bag, ...]], views: int, sample: Array) -> None:
         self._bags, self._views = bags, views
         self._found: OrderedDict[float, tuple[Bag, ...]] = OrderedDict()
-        self._tables: OrderedDict[tuple[bytes, bytes], tuple[Array, ...]] = OrderedDict()
+        self._tables: OrderedDict[tuple[str, bytes, bytes], tuple[Array, ...]] = OrderedDict()
         self._lock = threading.Lock()
         self._units = [1.0] * views
         self._units = [float(d.mean()) or 1.0 for d in self.distances(sample, sample)]
@@ -452,13 +474,39 @@ class Measured:
 
     def distances(self, u: Array, v: Array) -> tuple[Array, ...]:
         """Half the squared distances, view by view; the last tables are kept for a fit."""
-        key = u.tobytes(), v.tobytes()
+
+        def computed() -> tuple[Array, ...]:
+            left = self.bags(u)
+            right = left if u is v or u.tobytes() == v.tobytes() else self.bags(v)
+            each = (self._distances(g, left, right) for g in range(self._views))
+            return tuple(d / unit for d, unit in zip(each, self._units, strict=True))
+
+        return self._kept("distances", u, v, computed)
+
+    def cosines(self, u: Array, v: Array) -> tuple[Array, ...]:
+        """The cosines, view by view: of values without features, 1 among them, 0 with others."""
+
+        def computed() -> tuple[Array, ...]:
+            each = zip(self.distances(u, v), self.sizes(u), self.sizes(v), strict=True)
+            return tuple(_cosines(d, a[:, None], b[None, :]) for d, a, b in each)
+
+        return self._kept("cosines", u, v, computed)
+
+    def sizes(self, u: Array) -> tuple[Array, ...]:
+        """Half the squared lengths of the features, view by view."""
+        bags = self.bags(u)
+        return tuple(
+            np.array([each[g].size for each in bags]) / (2.0 * unit)
+            for g, unit in enumerate(self._units)
+        )
+
+    def _kept(
+        self, what: str, u: Array, v: Array, computed: Callable[[], tuple[Array, ...]]
+    ) -> tuple[Array, ...]:
+        key = what, u.tobytes(), v.tobytes()
         table = self._tables.get(key)
         if table is None:
-            left = self.bags(u)
-            right = left if key[0] == key[1] else self.bags(v)
-            each = (self._distances(g, left, right) for g in range(self._views))
-            table = tuple(d / unit for d, unit in zip(each, self._units, strict=True))
+            table = computed()
             with self._lock:
                 self._tables[key] = table
                 while len(self._tables) > _KEPT_TABLES:
@@ -473,8 +521,8 @@ class Measured:
             return np.zeros((len(a), len(b)))
         known = np.unique(np.concatenate([bag.numbers for bag in b]))
         dot = _rows(a, known) @ _rows(b, known).T
-        size_a = np.array([bag.amounts @ bag.amounts for bag in a])
-        size_b = np.array([bag.amounts @ bag.amounts for bag in b])
+        size_a = np.array([bag.size for bag in a])
+        size_b = np.array([bag.size for bag in b])
         squared = size_a[:, None] + size_b[None, :] - 2.0 * np.asarray(dot, dtype=float)
         return np.asarray(np.maximum(0.5 * squared, 0.0))
 
@@ -488,6 +536,13 @@ class Measured:
             part = _rows(mine, known) @ np.array(normal).reshape(len(known), count)
             out.append(part / np.sqrt(self._units[view]))
         return tuple(out)
+
+
+def _cosines(half_squared: Array, a: Array, b: Array) -> Array:
+    """From half the squared distances of vectors, and half the squares of their lengths."""
+    both = 2.0 * np.sqrt(a * b)
+    out = np.where((a == 0.0) & (b == 0.0), 1.0, 0.0)
+    return np.divide(a + b - half_squared, both, out=out, where=both > 0.0)
 
 
 def _normals(key: int, number: int, count: int) -> Array:

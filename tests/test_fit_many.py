@@ -10,7 +10,7 @@ import pytest
 
 from oracles import apart, slopes
 from regretless._internal.arrays import Array
-from regretless.defaults import CANDIDATES, VERSIONS, FitRules, ManyRules
+from regretless.defaults import VERSIONS, FitRules, ManyRules
 from regretless.kernels import SE
 from regretless.model import Data, Hyper, Model, ensemble
 from regretless.model.data import Entry
@@ -19,7 +19,7 @@ from regretless.model.fit import Fit, Search, fit
 from regretless.model.fit_many import blocks, fit_many, subset
 from regretless.space import Categorical, Float, Parameter
 
-OLD, NEW = VERSIONS[4].fit, CANDIDATES[5].fit
+OLD, NEW = VERSIONS[4].fit, VERSIONS[5].fit
 NUMBER, CHOICE = Float(0.0, 1.0), Categorical(["a", "b", "c"])
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import regretless as rl
 from regretless import defaults
-from regretless.defaults import CANDIDATES, LocalRules, ManyRules
+from regretless.defaults import VERSIONS, LocalRules, ManyRules
 from regretless.model import Data, Model
 from regretless.model.fit import fit
 from regretless.model.local import local_data
@@ -23,7 +23,7 @@ SPACE = rl.Space({"x": rl.Float(-1.0, 2.0), "y": rl.Float(0.0, 1.0)})
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    five = CANDIDATES[5]
+    five = VERSIONS[5]
     rules = five.fit._replace(local=RULES, many=ManyRules(points=120))
     monkeypatch.setitem(defaults.CANDIDATES, SMALL, five._replace(version=SMALL, fit=rules))
 
@@ -59,7 +59,7 @@ def hill(count: int) -> Data:
 
 def test_up_to_the_limit_all_rows_take_part() -> None:
     data, model = hill(150), Model()
-    hyper = model.start([Float(0.0, 1.0)] * 2, CANDIDATES[5].fit)
+    hyper = model.start([Float(0.0, 1.0)] * 2, VERSIONS[5].fit)
     assert local_data(data, hyper, model, RULES) is data
     assert len(local_data(hill(151), hyper, model, RULES)) == 100
     assert local_data(hill(5000), hyper, model, LocalRules()) is not None  # the default: all rows
@@ -68,8 +68,8 @@ def test_up_to_the_limit_all_rows_take_part() -> None:
 
 def test_it_is_close_to_exact_where_the_best_points_are_and_never_surer() -> None:
     data, model = hill(400), Model()
-    start = model.start([Float(0.0, 1.0)] * 2, CANDIDATES[5].fit)
-    hyper = fit(data, start, model, CANDIDATES[5].fit, first=True).hyper
+    start = model.start([Float(0.0, 1.0)] * 2, VERSIONS[5].fit)
+    hyper = fit(data, start, model, VERSIONS[5].fit, first=True).hyper
     part = local_data(data, hyper, model, LocalRules(exact=150, rows=150))
     exact, local = model.posterior(data, hyper), model.posterior(part, hyper)
     rng = np.random.default_rng(2)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import regretless as rl
 from oracles import apart
-from regretless.defaults import CANDIDATES, VERSIONS
+from regretless.defaults import VERSIONS
 from regretless.engine.batch import expected_maximum, expected_maximum_after
 from regretless.kernels import SE, Rippled
 from regretless.model import GP, Data, Hyper, Mixture, Posterior, expecting_all
@@ -153,7 +153,7 @@ def large(defaults: int = 5) -> rl.Optimizer:
     space = rl.Space({"x": rl.Float(0, 1), "y": rl.Float(0, 1)})
     optimizer = rl.Optimizer(space, 5000, seed=2, model=model, defaults=defaults)
     rng = np.random.default_rng(4)
-    for x, y in rng.random((CANDIDATES[5].search.single_points + 20, 2)).tolist():
+    for x, y in rng.random((VERSIONS[5].search.single_points + 20, 2)).tolist():
         optimizer.observe({"x": x, "y": y}, measured({"x": x, "y": y}, rng))
     return optimizer
 

@@ -465,6 +465,20 @@ VERSIONS = {
 }
 # Version 2, but most repeats of a long run need no search.  Measured: docs/results/resampling.md.
 VERSIONS[4] = VERSIONS[2]._replace(version=4, revisit=RevisitRules())
+# Version 4, but with rules for many points and parameters, for limits and for structured values.
+# Measured: docs/results/large_studies.md, dimensions.md, limits.md and structured.md there.
+VERSIONS[5] = VERSIONS[4]._replace(
+    version=5,
+    start=StartRules(most_dims=12, within_limits=3),
+    fit=FitRules(
+        known_noise=True,
+        many=ManyRules(points=200),
+        local=LocalRules(exact=3000),
+        sums_over_parts=True,
+    ),
+    search=SearchRules(walks=512, structured_centers=4, structured_rounds=40, single_points=600),
+    pending_together=True,
+)
 NEWEST = VERSIONS[max(VERSIONS)]
 
 # A candidate can be tried by its number.  It may still change, until a release makes it a version.
@@ -479,21 +493,6 @@ CANDIDATES = {
         tail=TailRules(far=5.0, first_results=8, lower_half=True),
         ids=IDSRules(caution=0.0, inside=2.0),
         revisit=RevisitRules(),
-    ),
-    # Version 4 for large studies and many parameters.
-    5: VERSIONS[4]._replace(
-        version=5,
-        start=StartRules(most_dims=12, within_limits=3),
-        fit=FitRules(
-            known_noise=True,
-            many=ManyRules(points=200),
-            local=LocalRules(exact=3000),
-            sums_over_parts=True,
-        ),
-        search=SearchRules(
-            walks=512, structured_centers=4, structured_rounds=40, single_points=600
-        ),
-        pending_together=True,
     ),
 }
 

@@ -362,10 +362,10 @@ def test_what_does_not_happen_to_an_optimiser(event: Any) -> None:
         rl.Optimizer(LINE, 9).apply(event)
 
 
-@pytest.mark.parametrize("defaults", [0, 5, "1", True])
+@pytest.mark.parametrize("defaults", [0, 6, "1", True])
 def test_defaults_of_another_version(defaults: Any) -> None:
     with pytest.raises(
-        rl.ConfigError, match="defaults: this release knows version 1, 2, 3, 4, got "
+        rl.ConfigError, match="defaults: this release knows version 1, 2, 3, 4, 5, got "
     ):
         rl.Optimizer(LINE, 9, defaults=defaults)
 

@@ -306,7 +306,7 @@ def test_what_repeated_shifts_have_in_common_is_computed_once(inverted: bool) ->
     first.inverse_diagonal()[:] = 0.0  # what the caller does with it changes nothing
     again = first.shift_diagonal(3, 0.25)
     assert again._drawn is first._drawn
-    assert again._buffer.diagonal is first._buffer.diagonal
+    assert again._squares is first._squares
     fresh = Factor.of(dense, inverted=inverted).shift_diagonal(3, 0.5).shift_diagonal(5, 0.1)
     fresh = fresh.shift_diagonal(3, 0.25)
     assert np.array_equal(again.inverse_diagonal(), fresh.inverse_diagonal())  # to the last bit

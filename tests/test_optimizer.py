@@ -752,7 +752,7 @@ def test_many_looks_before_the_first_fit_make_it_once(
     fits = []
     name = "draw_ensemble" if defaults == 3 else "fit"
     real = getattr(surrogate, name)
-    monkeypatch.setattr(surrogate, name, lambda *args: fits.append(args) or real(*args))
+    monkeypatch.setattr(surrogate, name, lambda *a, **k: fits.append(a) or real(*a, **k))
     opt = rl.Optimizer(LINE, 20, defaults=defaults)
     for x in (0.1, 0.5, 0.9):
         opt.observe({"x": x}, x)

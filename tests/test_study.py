@@ -1007,7 +1007,7 @@ def test_an_event_that_makes_no_sense(file: Path, wrong: Wrong) -> None:
         (json.dumps(rl.Optimizer(**SETTINGS).spec() | {"space": {}}), "parameters"),
         (
             json.dumps(rl.Optimizer(**SETTINGS).spec() | {"defaults": 7}),
-            "this release knows version 1, 2, 3, 4, got 7",
+            "this release knows version 1, 2, 3, 4, 5, got 7",
         ),
     ],
 )

@@ -156,6 +156,9 @@ class ManyRules(NamedTuple):
     subset: tuple[int, int] = (200, 400)  # fewest and most points of the subset ...
     subset_share: int = 4  # ... which has a quarter of all points
     most: int = 3000  # with more points, the fit is to so many of them
+    # The first fit also starts at this length-scale, in units of sqrt(d), and this noise ratio.  On
+    # a smooth function with little noise, other starts ended where a ripple passes for noise.
+    smooth_start: tuple[float, float] = (3.0, 1e-5)
     block: int = 1500  # with more points, the evidence is the sum over blocks of at most so many
     evaluations: int = 20  # of the evidence of all points, at most
     tolerance: float = 1e-3  # a step that is expected to gain less evidence a point is left out

@@ -107,7 +107,7 @@ def fit(data: Data, start: Hyper, model: Model, rules: FitRules, first: bool = F
         # Imported here, because that module uses this one.
         from regretless.model.fit_many import fit_many
 
-        return fit_many(data, start, model, rules, rules.descents[1] if first else descents)
+        return fit_many(data, start, model, rules, descents, first)
     search = Search((data,), start, model, rules)
     return search.result(*search.best_of(search.promising(descents)))
 
@@ -207,13 +207,13 @@ class Search:
 
     def starts(self) -> list[Array]:
         """The last fit, and equal length-scales from rough to smooth with little or much noise."""
-        out = [self.start]
+        lengths, noises = self.rules.start_lengths, self.rules.start_noises
+        return [self.start, *(self.start_of(a, b) for a in lengths for b in noises)]
+
+    def start_of(self, length: float, lam2: float) -> Array:
+        """A start with equal length-scales, in units of sqrt(d), and this noise ratio."""
         tail = [] if self.profile else [self.log_variance]
-        for length in self.rules.start_lengths:
-            for lam2 in self.rules.start_noises:
-                theta = self._theta(log(length * self._unit))
-                out.append(self.clip(np.array([*theta, log(lam2), *tail])))
-        return out
+        return self.clip(np.array([*self._theta(log(length * self._unit)), log(lam2), *tail]))
 
     def best_of(self, begins: Sequence[Array]) -> tuple[Array, float]:
         """The best end of the descents from these starts, and the objective there."""

@@ -36,7 +36,9 @@ _SHORTER = 0.3  # a step that gains nothing is made shorter by this factor
 _STEEP = 1e-3  # curvatures are at least this share of the largest one
 
 
-def fit_many(data: Data, start: Hyper, model: Model, rules: FitRules, descents: int) -> Fit:
+def fit_many(
+    data: Data, start: Hyper, model: Model, rules: FitRules, descents: int, first: bool = False
+) -> Fit:
     """Fit hyper-parameters to many points, see the description of this module.
 
     Args:
@@ -45,6 +47,7 @@ def fit_many(data: Data, start: Hyper, model: Model, rules: FitRules, descents: 
         model: the method and its priors.
         rules: the constants of the search.
         descents: the number of starts of the search on the subset; with 1, it is the last fit.
+        first: whether there was no fit before, so that more starts are tried.
     """
     many = rules.many
     if len(data) > many.most:
@@ -52,7 +55,10 @@ def fit_many(data: Data, start: Hyper, model: Model, rules: FitRules, descents: 
     size = int(np.clip(len(data) // many.subset_share, *many.subset))
     some = data.part(subset(data, size))
     few = Search((some,), start, model, rules)
-    found = few.hyper_at(few.best_of(few.promising(descents))[0])
+    begins = few.promising(rules.descents[1] if first else descents)
+    if first:
+        begins.append(few.start_of(*many.smooth_start))
+    found = few.hyper_at(few.best_of(begins)[0])
     whole = Search(blocks(data, found, many), start, model, rules, profile=False)
     points = [whole.clip(whole.vector(hyper)) for hyper in (found, start)]
     values = [whole.screen(point) for point in points]

@@ -283,6 +283,7 @@ class SearchRules(NamedTuple):
     flat: float = 1e-7  # a climb ends if a step can gain no more than this
     # From so many visited points on, the search computes variances in single precision.
     single_points: float = inf
+    global_of_many: int = 256  # fewest points over the cube from so many visited points on
 
 
 class MergeRules(NamedTuple):
@@ -446,7 +447,7 @@ CANDIDATES = {
     # Version 4 for large studies and many parameters.
     5: VERSIONS[4]._replace(
         version=5,
-        search=SearchRules(single_points=600),
+        search=SearchRules(single_points=600, global_of_many=128),
         pending_together=True,
     ),
 }

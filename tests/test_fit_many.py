@@ -19,7 +19,8 @@ from regretless.model.fit import Fit, Search, fit
 from regretless.model.fit_many import blocks, fit_many, subset
 from regretless.space import Categorical, Float, Parameter
 
-OLD, NEW = VERSIONS[4].fit, VERSIONS[5].fit
+OLD = VERSIONS[4].fit
+NEW = OLD._replace(many=ManyRules(points=200, subset=200))
 NUMBER, CHOICE = Float(0.0, 1.0), Categorical(["a", "b", "c"])
 
 

@@ -170,6 +170,14 @@ def test_a_search_among_many_points_in_single_precision_finds_as_good_a_point() 
     assert score(found.x[None, :])[0][0] == pytest.approx(value, abs=1e-3)
 
 
+def test_a_search_among_many_points_begins_at_fewer_new_ones() -> None:
+    optimizer = large()
+    situation = optimizer._situation()
+    begin = replace(situation, defaults=VERSIONS[4])._begin(situation.posterior.width)
+    assert len(begin.others) == VERSIONS[4].search.global_points[0]
+    assert len(situation._begin(situation.posterior.width).others) == 128
+
+
 def test_the_numbers_of_a_decision_among_many_points_are_exact() -> None:
     optimizer = large()
     decision = (trial := optimizer.copy().ask()).decision

@@ -52,8 +52,7 @@ def fit_many(
     many = rules.many
     if len(data) > many.most:
         data = data.part(subset(data, many.most))
-    size = int(np.clip(len(data) // many.subset_share, *many.subset))
-    some = data.part(subset(data, size))
+    some = data.part(subset(data, many.subset))
     few = Search((some,), start, model, rules)
     begins = few.promising(rules.descents[1] if first else descents)
     if first:

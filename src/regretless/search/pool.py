@@ -56,7 +56,10 @@ def candidates(
     most = max(rules.enumerate_points, rules.enumerate_work // max(1, width))
     if space.size is not None and space.size <= most:
         return Candidates(posterior, space.grid(), complete=True, rows=rows)
-    count = int(np.clip(rules.global_work / max(1, width), *rules.global_points))
+    fewest, largest = rules.global_points
+    if len(posterior.points) >= rules.single_points:
+        fewest = rules.global_of_many
+    count = int(np.clip(rules.global_work / max(1, width), fewest, largest))
     if structured(space):  # values drawn at random are seldom good, and cost more than numbers
         count = min(count, rules.drawn_points)
     others = space.spread(_spread(count, space.dim, rng))

@@ -17,7 +17,8 @@ from benchmarks.peers.report import table
 KEPT = 50
 """The seeds below this confirm; nothing is chosen by them."""
 BARS = {"botorch-ucb": 0.9, "botorch-logei": 0.9, "optuna-tpe": 0.6}
-TIME_BAR = 1 / 30
+WANTED = 8
+"""Instances of each family."""
 _HEAD = """# Many parameters
 
 Written by `python -m benchmarks.dimensions --report` from the records beside it. Functions of 5
@@ -81,6 +82,7 @@ def _bars(section: Section) -> str:
             if regret is None or time is None or bar is None or row == "of20":
                 continue
             met = "met" if regret.inverse.mean <= bar else "**not met**"
+            met += f", {WANTED} instances wanted" * (regret.count < WANTED)
             cells = [row, tool, str(regret.count), str(regret.inverse), f"{bar} ({met})"]
             rows.append([*cells, f"1/{time.mean:.1f}"])
     heads = ["", "rival", "instances", f"regret of {section.base} / its", "bar", "CPU time / its"]
@@ -98,5 +100,6 @@ def _regrets(section: Section) -> str:
                 mean = Ratio.of([float(np.log(regret)) for regret in found])
                 listed = ", ".join(f"{regret:.0f}" for regret in found)
                 name = f"**{tool}**" if is_ours(tool) else tool
-                rows.append([row, name, f"{mean.mean:.0f} ± {mean.mean * mean.error:.0f}", listed])
+                error = f" ± {mean.mean * mean.error:.0f}" if len(own) > 1 else ""
+                rows.append([row, name, f"{mean.mean:.0f}{error}", listed])
     return table(["", "", "geometric mean", "each instance, by seed"], rows) if rows else ""

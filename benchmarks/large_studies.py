@@ -63,7 +63,7 @@ points grows by a tenth: the mean, and the longest one.
 
 ## How good a quick fit is
 
-With more than 200 points, the search for the hyper-parameters sees a subset of the points. A few
+With more than 400 points, the search for the hyper-parameters sees 400 of them. A few
 steps on all points follow. The table shows how much log evidence of all data, with the priors, is
 lost against a search on all points, in nats. The bar is a hundredth of a nat for each point. Half
 of the studies have points all over the space. The others have those of a run that closes in on

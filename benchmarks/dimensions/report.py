@@ -38,7 +38,10 @@ at most 1/30 of BoTorch's CPU time.
 BoTorch has its own prior, which grows with the number of parameters. Its model is fitted when the
 data have grown by a tenth, from the last fit on, and its search is smaller than on the other pages:
 a fit at every step takes several times as long. It begins with 14 Sobol points, as many as version
-5; the first 14 trials of both are the same."""
+5; the first 14 trials of both are the same.
+
+The table says how many of the instances each rival has run on. A bar that is met on fewer than 8
+instances is not confirmed."""
 
 
 def write(root: Path, page: Path) -> None:

@@ -130,8 +130,8 @@ def _best(space: rl.Space, f: Callable[[Array], float], starts: Array) -> float:
 Trials = Iterator[tuple[Array, Callable[[float], None]]]
 
 
-def ours(this: Problem, seed: int) -> Trials:
-    optimizer = rl.Optimizer(this.space, BUDGET, seed=seed)
+def ours(this: Problem, seed: int, version: int = 5) -> Trials:
+    optimizer = rl.Optimizer(this.space, BUDGET, seed=seed, defaults=version)
     for trial in optimizer:
         x = np.array(list(trial.params.values()))
         yield x, lambda y, t=trial: optimizer.tell(t, y)
@@ -233,6 +233,7 @@ class BoTorch:
 
 TOOLS: dict[str, Callable[[Problem, int], Trials]] = {
     "regretless": ours,
+    "version 4": lambda this, seed: ours(this, seed, version=4),
     "BoTorch LogEI": lambda this, seed: BoTorch(this, seed, "logei").trials(),
     "BoTorch UCB": lambda this, seed: BoTorch(this, seed, "ucb").trials(),
 }

@@ -165,7 +165,7 @@ def central(space: Space, n: int, seed: Seed = 0) -> Array:
     while len(rows) < min(n, len(drawn)):
         apart = ((places[:, None] - places[rows]) ** 2).sum(axis=2).min(axis=1)
         rows.append(int(np.argmax(apart)))
-    return drawn[rows]
+    return np.asarray(drawn[rows])
 
 
 def sobol(space: Space, n: int, seed: Seed = 0) -> Array:

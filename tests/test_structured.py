@@ -28,8 +28,9 @@ from regretless.cli.app import app
 from regretless.defaults import defaults_of
 from regretless.design import Start
 from regretless.horizon import Horizon
-from regretless.kernels import Kernel
-from regretless.model import Model
+from regretless.kernels import Kernel, Sums
+from regretless.model import Data, Model
+from regretless.model.fit import fit
 from regretless.search import Slice
 from regretless.service.page_data import page_data
 from regretless.space import structured as inside
@@ -323,6 +324,63 @@ def test_mallows_kernel_counts_the_pairs_that_two_orders_disagree_on() -> None:
 
     want = np.array([[kendall(a, b) for b in orders] for a in orders], dtype=float)
     np.testing.assert_allclose(distance * want[0, 1], want * distance[0, 1], atol=1e-9)
+
+
+def test_sums_over_parts_are_cosines_of_features() -> None:
+    items = list(range(6))
+    kind = rl.Subset(items)
+    team, crew, nobody = [0, 1, 2, 3], [2, 3, 4], []
+    x = np.array([[kind.encode(value)] for value in (team, crew, nobody)])
+    sizes, shared = np.array([4.0, 3.0, 0.0]), np.array([[4, 2, 0], [2, 3, 0], [0, 0, 0]])
+    whole = kind.kernel_part({0: kind})
+    cosine = np.eye(3)
+    cosine[:2, :2] = (shared / np.sqrt(np.outer(sizes, sizes) + 1e-300))[:2, :2]
+    by_size = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    expected = (whole.gram(x) + 0.5 * cosine + 2.0 * by_size) / 3.5
+    np.testing.assert_allclose(Sums(whole, (0.5, 2.0)).gram(x), expected, atol=1e-12)
+    with pytest.raises(rl.ConfigError, match="odds: need 2, got 1"):
+        Sums(whole, (0.5,))
+    with pytest.raises(rl.ConfigError, match="odds: need positive finite numbers, got -1"):
+        Sums(whole, (0.5, -1.0))
+
+
+def test_what_is_learnt_about_a_part_holds_in_all_values() -> None:
+    """The value of a sum over neighbours, at tours that share few pairs with those that were tried:
+    the kernel with sums predicts it better."""
+    rng = np.random.default_rng(0)
+    kind = rl.Permutation(list(range(10)))
+    far = rng.random((10, 10))
+    far += far.T
+
+    def tours(count: int) -> tuple[Array, Array]:
+        orders = [rng.permutation(10) for _ in range(count)]
+        lengths = [far[order, np.roll(order, -1)].sum() for order in orders]
+        return np.array([[kind.encode(order.tolist())] for order in orders]), np.array(lengths)
+
+    (x, y), (others, truth) = tours(60), tours(200)
+    errors = []
+    for version in (4, 5):
+        rules = defaults_of(version).fit
+        data = Data.of(x=x, y=(y - y.mean()) / y.std())
+        model = Model()
+        found = fit(data, model.start((kind,), rules), model, rules).hyper
+        mu = model.posterior(data, found).predict(others)[0]
+        errors.append(float(np.mean((mu * y.std() + y.mean() - truth) ** 2)))
+    assert errors[1] < 0.6 * errors[0]
+
+
+@pytest.mark.parametrize(("version", "parameters"), [(4, 4), (5, 8)])
+def test_a_stored_study_keeps_the_kernel_of_its_version(version: int, parameters: int) -> None:
+    space = rl.Space({"v": ORDER})
+    optimizer = rl.Optimizer(space, 30, defaults=version, seed=3)
+    for _ in range(12):
+        trial = optimizer.ask()
+        optimizer.tell(trial, length(trial.params))
+    again = rl.Optimizer.from_json(optimizer.to_json())
+    assert again.ask() == optimizer.ask()
+    fitted = again._belief.fitted
+    assert fitted is not None
+    assert len(fitted.hyper.kernel.theta) == parameters
 
 
 def test_spectrum_and_subtree_counts() -> None:

@@ -29,6 +29,7 @@ from regretless.experiments.runner import stamp
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = ROOT / "docs" / "results" / "spaces" / "limits.jsonl"
+ASKED = ROOT / "docs" / "results" / "spaces" / "limits_suggestions.jsonl"
 PAGE = ROOT / "docs" / "results" / "limits.md"
 DIMS = (2, 4, 6)
 BUDGET = 50
@@ -130,8 +131,8 @@ def _best(space: rl.Space, f: Callable[[Array], float], starts: Array) -> float:
 Trials = Iterator[tuple[Array, Callable[[float], None]]]
 
 
-def ours(this: Problem, seed: int) -> Trials:
-    optimizer = rl.Optimizer(this.space, BUDGET, seed=seed)
+def ours(this: Problem, seed: int, version: int = 5) -> Trials:
+    optimizer = rl.Optimizer(this.space, BUDGET, seed=seed, defaults=version)
     for trial in optimizer:
         x = np.array(list(trial.params.values()))
         yield x, lambda y, t=trial: optimizer.tell(t, y)
@@ -233,6 +234,7 @@ class BoTorch:
 
 TOOLS: dict[str, Callable[[Problem, int], Trials]] = {
     "regretless": ours,
+    "version 4": lambda this, seed: ours(this, seed, version=4),
     "BoTorch LogEI": lambda this, seed: BoTorch(this, seed, "logei").trials(),
     "BoTorch UCB": lambda this, seed: BoTorch(this, seed, "ucb").trials(),
 }
@@ -286,18 +288,31 @@ def complete(seeds: range, tools: list[str]) -> None:
 
 
 def suggestions(count: int = 10_000) -> None:
-    """Suggestions of the default on every set, in runs that begin anew; none is outside."""
-    asked, outside, seed = 0, 0, 0
+    """Suggestions of the default on every set, in runs that begin anew; none is outside.
+
+    Each record has the runs of one seed, so this goes on where it ended.
+    """
+    done = asked_records()
+    asked, seed = sum(r["suggestions"] for r in done), len(done)
     while asked < count:
+        line = {"seed": seed, "suggestions": 0, "outside": 0}
         for d in DIMS:
             for name in SETS:
-                this = problem(name, d, 1000 + seed)
+                f = Landscape(np.random.default_rng([list(SETS).index(name), d, 1000 + seed]), d)
+                limits = SETS[name](d)
+                space = rl.Space({f"x{i}": rl.Float(0.0, 1.0) for i in range(d)}, limits.texts)
+                this = Problem(limits, space, f, best=0.0, spread=1.0, noise=0.0)
                 for x, tell in ours(this, seed):
-                    outside += not this.keeps(x)
-                    asked += 1
-                    tell(this.f(x))
-        seed += 1
-    print(f"{asked} suggestions, {outside} outside")
+                    line["outside"] += not this.keeps(x)
+                    line["suggestions"] += 1
+                    tell(f(x))
+        with ASKED.open("a") as file:
+            file.write(json.dumps(line | {"stamp": asdict(stamp())}) + "\n")
+        asked, seed = asked + line["suggestions"], seed + 1
+
+
+def asked_records() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in ASKED.read_text().splitlines()] if ASKED.exists() else []
 
 
 # --- the page -------------------------------------------------------------------------------------
@@ -318,7 +333,7 @@ def _shown(logs: list[float]) -> str:
         return ""
     error = float(np.std(logs, ddof=1)) / math.sqrt(len(logs)) if len(logs) > 1 else math.nan
     ratio = math.exp(float(np.mean(logs)))
-    return f"**{ratio:.2f}** ± {ratio * error:.2f}".replace(" ± nan", "")
+    return f"**{ratio:.2f}** ± {ratio * error:.2f} ({len(logs)})".replace(" ± nan", "")
 
 
 def _factor(logs: list[float]) -> str:
@@ -327,8 +342,9 @@ def _factor(logs: list[float]) -> str:
 
 def report() -> None:
     found = {(r["set"], r["dim"], r["seed"], r["tool"]): r for r in records()}
-    rivals = [tool for tool in TOOLS if tool != "regretless"]
-    head = ["set", "d", "seeds", *(f"regret / {r}" for r in rivals)]
+    rivals = [tool for tool in TOOLS if any(key[3] == tool for key in found)]
+    rivals.remove("regretless")
+    head = ["set", "d", *(f"regret / {r}" for r in rivals)]
     head += [f"CPU / {r}" for r in rivals]
     rows, every = [], {(r, w): [] for r in rivals for w in ("regret", "cpu")}
     for name in SETS:
@@ -340,18 +356,22 @@ def report() -> None:
                     every[rival, what] += logs
                     form = _shown(logs) if what == "regret" else _factor(logs)
                     cells.append(form)
-            seeds = len(_ratio(found, name, d, rivals[0], "regret"))
-            rows.append([name, str(d), str(seeds), *cells])
+            rows.append([name, str(d), *cells])
     total = [_shown(every[r, "regret"]) for r in rivals]
     total += [_factor(every[r, "cpu"]) for r in rivals]
-    rows.append(["**all**", "", str(len(every[rivals[0], "regret"])), *total])
+    rows.append(["**all**", "", *total])
     counts = []
     for tool in TOOLS:
         mine = [r for key, r in found.items() if key[3] == tool]
+        if not mine:
+            continue
         outside, far = (sum(r[what] for r in mine) for what in ("outside", "far_outside"))
         counts.append(f"{tool} {outside} of {BUDGET * len(mine)} ({far} by more than 1e-6)")
     table = "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))
     text = f"{table}\n\nSuggestions outside of the limits: {', '.join(counts)}."
+    if done := asked_records():
+        asked, outside = (sum(r[what] for r in done) for what in ("suggestions", "outside"))
+        text += f" Of {asked:,} more suggestions of the default, {outside} were."
     before, rest = PAGE.read_text().split("<!-- table -->")
     after = rest.split("<!-- end -->")[1]
     PAGE.write_text(f"{before}<!-- table -->\n{text}\n<!-- end -->{after}")

@@ -81,15 +81,17 @@ def ratio(found: Found, name: str, tool: str, base: str) -> tuple[float, float, 
 
 def report() -> None:
     found = records()
-    tools = [tool for tool in TOOLS if any(key[1] == tool for key in found)]
-    head = ["task", "seeds", *tools, *(f"regretless / {rival}" for rival in RIVALS)]
+    tools = ["regretless", "version 4", *RIVALS]
+    ours = ("regretless", "version 4")
+    head = ["task", *tools, *(f"{mine} / {rival}" for mine in ours for rival in RIVALS)]
     rows = []
     for make in TASKS:
         name = make.__name__
         cells = [_mean(found, name, tool) for tool in tools]
         ratios = [ratio(found, name, "regretless", rival) for rival in RIVALS]
-        shown = [f"**{r:.2f}** ± {r * e:.2f}" for r, e, _ in ratios]
-        rows.append([name, str(ratios[0][2]), *cells, *shown])
+        ratios += [ratio(found, name, "version 4", rival) for rival in RIVALS]
+        shown = [f"**{r:.2f}** ± {r * e:.2f} ({n})" if n else "–" for r, e, n in ratios]
+        rows.append([name, *cells, *shown])
     table = "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))
     text = PAGE.read_text() if PAGE.exists() else "<!-- table -->\n<!-- end -->\n"
     before, rest = text.split("<!-- table -->")

@@ -450,6 +450,7 @@ class Measured:
         self._bags, self._views = bags, views
         self._found: OrderedDict[float, tuple[Bag, ...]] = OrderedDict()
         self._tables: OrderedDict[tuple[str, bytes, bytes], tuple[Array, ...]] = OrderedDict()
+        self._last_rows: tuple[bytes, list[Any]] | None = None
         self._lock = threading.Lock()
         self._units = [1.0] * views
         self._units = [float(d.mean()) or 1.0 for d in self.distances(sample, sample)]
@@ -476,9 +477,8 @@ class Measured:
         """Half the squared distances, view by view; the last tables are kept for a fit."""
 
         def computed() -> tuple[Array, ...]:
-            left = self.bags(u)
-            right = left if u is v or u.tobytes() == v.tobytes() else self.bags(v)
-            each = (self._distances(g, left, right) for g in range(self._views))
+            left, right, known = self.bags(u), self.bags(v), self._known_rows(v)
+            each = (self._distances(g, left, right, *known[g]) for g in range(self._views))
             return tuple(d / unit for d, unit in zip(each, self._units, strict=True))
 
         return self._kept("distances", u, v, computed)
@@ -513,14 +513,34 @@ class Measured:
                     self._tables.popitem(last=False)
         return table
 
+    def _known_rows(self, v: Array) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]:
+        """For each view, the features of these values, and their amounts; kept for the last values.
+
+        A search compares thousands of values with the same points.
+        """
+        name, last = v.tobytes(), self._last_rows
+        if last is not None and last[0] == name:
+            return last[1]
+        found, every = [], self.bags(v)
+        for g in range(self._views):
+            bags = [each[g] for each in every]
+            known = np.unique(np.concatenate([np.empty(0, int), *(bag.numbers for bag in bags)]))
+            found.append((known, _rows(bags, known)))
+        self._last_rows = name, found
+        return found
+
     def _distances(
-        self, view: int, left: Sequence[tuple[Bag, ...]], right: Sequence[tuple[Bag, ...]]
+        self,
+        view: int,
+        left: Sequence[tuple[Bag, ...]],
+        right: Sequence[tuple[Bag, ...]],
+        known: npt.NDArray[np.int64],
+        rows: npt.NDArray[Any],
     ) -> Array:
         a, b = [bags[view] for bags in left], [bags[view] for bags in right]
         if not (a and b):
             return np.zeros((len(a), len(b)))
-        known = np.unique(np.concatenate([bag.numbers for bag in b]))
-        dot = _rows(a, known) @ _rows(b, known).T
+        dot = _rows(a, known) @ rows.T
         size_a = np.array([bag.size for bag in a])
         size_b = np.array([bag.size for bag in b])
         squared = size_a[:, None] + size_b[None, :] - 2.0 * np.asarray(dot, dtype=float)

@@ -148,7 +148,8 @@ class Optimizer(WithLock):
             Sobol points instead of a grid.  If it is None, with d parameters that vary:
             "auto" takes d + 2 Sobol points, and up to 2d + 2 while the model sees only noise and at
             least as many evaluations are left.  It counts at most 12 parameters.  If the space has
-            limits and no choices, it takes three points around the middle of what they allow.
+            limits, and only numbers without conditions, it takes three points around the middle
+            of what the limits allow.
             "sobol" and "lhs" take the larger of sqrt(budget) and 2d + 2.  These three take at most
             a quarter of the budget.
             "grid" takes M^d points, M near budget^(1 / (2d)).

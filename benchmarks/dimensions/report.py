@@ -23,8 +23,8 @@ WANTED = 8
 """Instances of each family."""
 _HEAD = """# Many parameters
 
-Written by `python -m benchmarks.dimensions --report` from the records beside it. In the rows *of20*,
-*of50* and *of100*, the space has 20, 50 or 100 parameters, and the function depends on five of
+Written by `python -m benchmarks.dimensions --report` from the records beside it. In the rows
+*of20*, *of50* and *of100*, the space has 20, 50 or 100 parameters, and the function depends on five of
 them. The functions are hills, draws from a GP, sums of functions of one parameter each, and curved
 valleys, in turn. The seed determines which five parameters matter, and all else about a function.
 The sd of the noise is 0.05 to 0.5 of the spread of f. A run has N = 200 trials. All tools get the
@@ -49,8 +49,9 @@ tenth, and each fit begins at the last one. Its search is smaller than on the ot
 means that it begins with 14 Sobol points, in place of 2d + 2. Version 5 begins with the same
 points."""
 
-_CAPTION = """The thick line is version 5. A tool to the right of it lost more than version 5, and a tool to the
-left lost less. A mark without a bar is a single instance. *all* is the mean of the rows that a tool
+_CAPTION = """\
+The thick line is version 5. A tool to the right of it lost more than version 5, and a tool
+to the left lost less. A mark without a bar is a single instance. *all* is the mean of the rows that a tool
 has, each with the same weight."""
 
 
@@ -108,8 +109,8 @@ def _bars(section: Section) -> str:
     verdict = "Version 5 is confirmed."
     if wanting or missing:
         verdict = (
-            f"**Version 5 is not confirmed.** {wanting} of {len(rows)} comparisons miss a bar or have"
-            f" fewer than {WANTED} instances, and {missing} have not been run."
+            f"**Version 5 is not confirmed.** {wanting} of {len(rows)} comparisons miss a bar or"
+            f" have fewer than {WANTED} instances, and {missing} have not been run."
         )
     return table(heads, rows) + "\n\n" + verdict
 

@@ -24,7 +24,8 @@ WANTED = 8
 _HEAD = """# Many parameters
 
 Written by `python -m benchmarks.dimensions --report` from the records beside it. In the rows
-*of20*, *of50* and *of100*, the space has 20, 50 or 100 parameters, and the function depends on five of
+*of20*, *of50* and *of100*, the space has 20, 50 or 100 parameters, and the function depends on five
+of
 them. The functions are hills, draws from a GP, sums of functions of one parameter each, and curved
 valleys, in turn. The seed determines which five parameters matter, and all else about a function.
 The sd of the noise is 0.05 to 0.5 of the spread of f. A run has N = 200 trials. All tools get the
@@ -51,7 +52,8 @@ points."""
 
 _CAPTION = """\
 The thick line is version 5. A tool to the right of it lost more than version 5, and a tool
-to the left lost less. A mark without a bar is a single instance. *all* is the mean of the rows that a tool
+to the left lost less. A mark without a bar is a single instance. *all* is the mean of the rows
+that a tool
 has, each with the same weight."""
 
 

@@ -75,6 +75,8 @@ def test_the_page_says_whether_the_bars_are_met(tmp_path):
     assert "| of50 | botorch-ucb@14 | 2 | 0.80 ± 0.00 | 0.9 (met, 8 instances wanted) |" in page
     assert "| of100 | optuna-tpe | 2 | 0.67 ± 0.00 | 0.6 (**not met**, 8" in page
     assert "| of20 | botorch-ucb@14 | 2 |" not in page  # no bar
+    assert "**Version 5 is not confirmed.** 4 of 4 comparisons" in page
+    assert "and 4 have not been run." in page
     assert "| of50 | **regretless@5** | 113 ± 39 | 80, 160 |" in page
     assert "The seeds that the rules were chosen by" in page
     assert "botorch-ucb@14 0 to 1 and 100" in page

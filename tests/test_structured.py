@@ -338,7 +338,7 @@ def test_sums_over_parts_are_cosines_of_features() -> None:
     by_size = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     expected = (whole.gram(x) + 0.5 * cosine + 2.0 * by_size) / 3.5
     np.testing.assert_allclose(Sums(whole, (0.5, 2.0)).gram(x), expected, atol=1e-12)
-    with pytest.raises(rl.ConfigError, match="odds: need 2, got 1"):
+    with pytest.raises(rl.ConfigError, match="odds: need one for each of 2 views, got 1"):
         Sums(whole, (0.5,))
     with pytest.raises(rl.ConfigError, match="odds: need positive finite numbers, got -1"):
         Sums(whole, (0.5, -1.0))

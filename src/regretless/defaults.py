@@ -78,14 +78,15 @@ class StartRules(NamedTuple):
     structured_points: int = 8  # at least so many if there are structured parameters; measured
     choices_first: bool = True  # begin with each choice once, other columns at 1/2; measured
     blind_noise: float = 0.25  # the noise is large if the fitted noise ratio lam^2 reaches this
-    # If the space has limits: so many points around its middle.  None: Sobol points, beyond_dim.
+    # If the space has limits: so many points around the middle of what they allow.  None: as
+    # without limits.
     within_limits: int | None = None  # measured: docs/results/limits.md
     # The middle and so many pairs that mirror each other in it, or with choices each choice once in
     # the middle of the others; then the policy decides.  None: Sobol points; measured.
     pairs: int | None = None
-    # So many parameters count at most.  With more of them, each point of a start tells little about
-    # each, and a decision loses less than a blind point.  None: the start grows with d; measured:
-    # docs/results/dimensions.md.
+    # The largest d that the number of points grows with.  In larger spaces, a point of the start
+    # tells little about each parameter, and a point that the policy chooses loses less.  None: no
+    # largest d.  Measured: docs/results/dimensions.md.
     most_dims: int | None = None
 
 
@@ -160,8 +161,9 @@ class ManyRules(NamedTuple):
     smooth_start: tuple[float, float] = (3.0, 1e-5)
     block: int = 1500  # with more points, the evidence is the sum over blocks of at most so many
     evaluations: int = 20  # of the evidence of all points, at most
-    # A step that is expected to gain less evidence a point is left out.  With 1e-3, fits hardly
-    # followed what few new points said: on Ackley-2, runs lost 1.1 times as much.
+    # A step is left out if its expected gain of log evidence, divided by the number of points, is
+    # less.  With 1e-3, fits hardly followed what few new points said, and runs on Ackley-2 lost
+    # more than version 4.
     tolerance: float = 1e-5
 
     def applies_to(self, points: int) -> bool:
@@ -173,8 +175,8 @@ class LocalRules(NamedTuple):
     """The rows of the posterior of very many points, see model/local.py; measured:
     docs/results/large_studies.md."""
 
-    exact: float = inf  # with more rows, the posterior is made of some of them:
-    rows: int = 2000
+    exact: float = inf  # with more rows, the posterior is made of some of them ...
+    rows: int = 2000  # ... of so many
 
 
 class FitRules(NamedTuple):
@@ -315,7 +317,8 @@ class SearchRules(NamedTuple):
     drawn_points: int = 128  # at most so many points over the cube if there are structured columns
     walks: int = 256  # number of points a few moves away from visited ones, in structured columns
     rounds: int = 12  # at most so many rounds of moves to neighbours
-    # The same two numbers if there are structured columns: improvements lead on to others there.
+    # `centers` and `rounds` if there are structured columns.  There, one improvement often leads to
+    # others.
     structured_centers: int = 8
     structured_rounds: int = 12
     believed_scales: tuple[float, float] = (0.02, 1.0)  # length-scales are clipped to this range

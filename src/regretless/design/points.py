@@ -138,8 +138,9 @@ def grid(space: Space, levels: int | Sequence[int]) -> Array:
 def central(space: Space, n: int, seed: Seed = 0) -> Array:
     """The most central point that keeps the limits of a space, then others around it.
 
-    Central is what is close to the mean of 512 random points that keep the limits, in units of
-    their sds.  The others are far from each other, and nearer to the mean than half of the points.
+    The points are chosen among 512 random points that keep the limits.  Distances are in units of
+    the sds of these 512.  The first point is the one that is closest to their mean.  The others are
+    far from each other, and closer to the mean than half of the 512.
 
     Args:
         space: the search space, usually with limits.
@@ -147,7 +148,7 @@ def central(space: Space, n: int, seed: Seed = 0) -> Array:
         seed: the same seed gives the same points.
 
     Returns:
-        Distinct canonical points; fewer than n if the space has fewer of this kind.
+        Distinct canonical points; fewer than n if the inner half of the 512 has fewer.
 
     Example:
         >>> from regretless.space import Float, Space

@@ -147,14 +147,17 @@ class Optimizer(WithLock):
             are not asked for again.  It is not used for a list.  With "auto", a given n0 means
             Sobol points instead of a grid.  If it is None, with d parameters that vary:
             "auto" takes d + 2 Sobol points, and up to 2d + 2 while the model sees only noise and at
-            least as many evaluations are left.  "sobol" and "lhs" take the larger of sqrt(budget)
-            and 2d + 2.  These three take at most a quarter of the budget.
+            least as many evaluations are left.  It counts at most 12 parameters.  If the space has
+            limits, and only numbers without conditions, it takes three points around the middle
+            of what the limits allow.
+            "sobol" and "lhs" take the larger of sqrt(budget) and 2d + 2.  These three take at most
+            a quarter of the budget.
             "grid" takes M^d points, M near budget^(1 / (2d)).
         model: a `Model`; None for the default, and `Model.paper()` for the paper's setting.
         noise: "auto" to find out where results scatter more, or "constant"; see `Model`.  None for
             what the model says.
         defaults: the version of the library's defaults; None for the newest.  A run that was
-            created with an older version keeps that version.  3 and 4 are candidates.
+            created with an older version keeps that version.  3 is a candidate.
         baseline: the setting that runs today.
         loss_budget: the most that the run may lose in all against the baseline, in the units of
             the results.

@@ -135,17 +135,18 @@ class Views(Kernel):
 class Sums(Kernel):
     """k = (k_whole + sum_g r_g cos(phi_g(x), phi_g(x'))) / (1 + sum_g r_g).
 
-    The cosine of the features of two values is the kernel of functions that are sums over the parts
-    of a value, divided by the length of phi_g.  The length of a tour is such a sum, over pairs of
-    neighbours: what was learnt about a pair holds in any tour.  Under `Views` alone it would hold
-    in similar tours only.
+    k_whole compares whole values.  cos is the cosine of the angle between the features phi_g of two
+    values.  It is the kernel of functions that are sums over the parts of a value, divided by the
+    length of phi_g.  The length of a tour is such a sum: its parts are the pairs of neighbours.
+    With `Sums`, what was learnt about a pair counts in all tours with this pair.  With `Views`
+    alone, it counts in similar tours only.
 
     Args:
         whole: the kernel of the whole values, with its views.
-        odds: r_g > 0, one for each view: the variance of the sum over parts, relative to `whole`.
+        odds: r_g > 0, one for each view: the variance of its sum, divided by that of `whole`.
 
     Raises:
-        ConfigError: an odds is not positive, or there is not one for each view.
+        ConfigError: a number in `odds` is not positive, or there is not one for each view.
 
     Example:
         >>> import numpy as np
@@ -163,7 +164,8 @@ class Sums(Kernel):
     def __post_init__(self) -> None:
         object.__setattr__(self, "odds", positive("odds", self.odds))
         if len(self.odds) != len(self.whole.weights):
-            raise ConfigError(f"odds: need {len(self.whole.weights)}, got {len(self.odds)}")
+            views = len(self.whole.weights)
+            raise ConfigError(f"odds: need one for each of {views} views, got {len(self.odds)}")
 
     @property
     def theta(self) -> Array:

@@ -1,19 +1,19 @@
 """Fit the hyper-parameters to many points.
 
-An evidence takes O(m^3) for m points, and a search needs 40 to 80 of them.  So most of the search
-sees only some of the points, and all points take part in a few steps at the end:
+To compute the evidence of m points takes O(m^3) time, and a search computes it 40 to 80 times.  So
+most of the search sees only some of the points.  A few steps at the end see all of them:
 
-1. The search is made on a subset.  Half of it is a spread over all points, which tells about long
-   length-scales.  The other half is around the best result, as dense as the data are, which tells
-   about short ones and about noise.
-2. The curvature of the evidence is measured on the subset.  The curvature grows with the number of
-   points, so that of all points is estimated from it.
-3. A few quasi-Newton steps follow on all points.  They begin with this curvature, so that each of
-   them gains most of what is left.  Beyond `ManyRules.block` points, the evidence is the sum over
-   blocks of neighbouring points, as if blocks were independent of each other.  Points in different
-   blocks are far apart, so little is lost.
+1. The search is made on a subset.  Half of it is drawn at random from all points.  It tells about
+   long length-scales.  The other half are the points closest to the best result.  It tells about
+   short length-scales and about noise.
+2. The curvature of the log evidence is measured on the subset.  It grows with the number of points.
+   So the curvature for all points is estimated as that of the subset times the ratio of the sizes.
+3. A few quasi-Newton steps follow on all points.  They begin with this curvature, so that few of
+   them are needed.  With more than `ManyRules.block` points, the log evidence is replaced by the
+   sum of those of blocks of neighbouring points, as if blocks were independent of each other.
 
-Beyond `ManyRules.most` points, such a subset takes the place of all points from the beginning.
+With more than `ManyRules.most` points, such a subset takes the place of all points from the
+beginning.
 
 docs/results/large_studies.md has how much evidence is lost against a search on all points.
 """
@@ -70,7 +70,7 @@ def fit_many(
 
 
 def subset(data: Data, size: int) -> NDArray[np.intp]:
-    """So many rows: half of them around the best result, the others spread.
+    """So many rows: half of them closest to the best result, the others drawn at random.
 
     Args:
         data: the observations.

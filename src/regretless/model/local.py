@@ -2,9 +2,9 @@
 
 A posterior of m rows takes O(m^2) memory and O(m^3) time.  Beyond `LocalRules.exact` rows, it is
 made of `LocalRules.rows` of them.  A quarter of these are spread over all rows.  The others are
-those at which f may be largest, by the mean plus two sds of a posterior of the spread ones.  So the
-model is exact where the next trials are, and coarse elsewhere.  It does not become too sure by
-this, because fewer observations make its sds larger.
+those with the largest mean plus two sds, under a posterior of the spread ones.  So most rows are
+where the next trials may be.  Fewer observations make the sds larger, so the posterior is never
+surer than that of all rows with the same hyper-parameters.
 
 Results that are told later are added to these rows.  The rows are chosen anew with each fit.
 docs/results/large_studies.md has the difference to the posterior of all rows.

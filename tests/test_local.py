@@ -85,6 +85,42 @@ def test_it_is_close_to_exact_where_the_best_points_are_and_never_surer() -> Non
     assert 0.05 < kept[away > 0.5].mean() < 0.5
 
 
+def test_a_point_with_many_results_is_kept_even_if_it_is_bad() -> None:
+    rng, bad = np.random.default_rng(3), np.zeros(2)
+    once = [(x, float(-((x - 0.7) ** 2).sum()), 1.0, None) for x in rng.random((400, 2))]
+    often = [(bad, -1.0 + 0.1 * float(e), 1.0, None) for e in rng.standard_normal(100)]
+    exact = [(np.array([0.0, 1.0]), -0.6, 1000.0, None)]
+    data, model = Data.fold(2, once + often + exact), Model()
+    start = model.start([Float(0.0, 1.0)] * 2, VERSIONS[5].fit)
+    part = local_data(data, start, model, RULES)
+    assert len(part) == 100
+    assert part.find(bad, known=False) is not None
+    assert part.find(exact[0][0], known=False) is not None
+
+
+def test_a_total_loss_against_a_baseline_far_away_stays_sure(
+    small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = {"x": -0.8, "y": 0.1}
+
+    def decision() -> rl.Decision:
+        study = rl.Optimizer(SPACE, 900, seed=3, defaults=SMALL, baseline=base, loss_budget=100.0)
+        rng = np.random.default_rng(8)
+        for index in range(300):
+            x = SPACE.decode(rng.random(2))
+            params = base if index % 4 == 0 else x
+            study.tell(study.adopt(params), value(params, rng))
+        return study.ask().decision
+
+    local = decision()
+    rules = VERSIONS[5]._replace(version=SMALL)
+    monkeypatch.setitem(defaults.CANDIDATES, SMALL, rules)
+    exact = decision()
+    assert (local.model_points, exact.model_points) == (100, None)
+    wide, sharp = (d.total_loss_high - d.total_loss for d in (local, exact))  # type: ignore[operator]
+    assert sharp < wide < 3.0 * sharp
+
+
 # --- in a run -------------------------------------------------------------------------------------
 
 

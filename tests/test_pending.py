@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import exp, pi, sqrt
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -60,6 +61,25 @@ def test_the_best_mean_after_one_result_is_known_in_closed_form() -> None:
     gained = sd * (z * ndtr(z) + exp(-z * z / 2) / sqrt(2 * pi))
     found = expected_maximum_after(before, x, means, np.ones(1), 200_000)
     assert found == pytest.approx(means[0] + gained, abs=0.005 * before.omega)
+
+
+@pytest.mark.parametrize("method", ["map", "ensemble"])
+@pytest.mark.parametrize("step", [0.0, 1e-9, 1e-3])
+@pytest.mark.parametrize("sem", [1e-6, 1e-30])
+def test_pending_trials_close_to_each_other_with_exact_results(
+    sem: float, step: float, method: Literal["map", "ensemble"]
+) -> None:
+    rng, space = np.random.default_rng(4), rl.Space({"x": rl.Float(0, 1), "y": rl.Float(0, 1)})
+    model = rl.Model(method=method)
+    optimizer = rl.Optimizer(space, 300, seed=3, defaults=5, model=model)
+    for x, y in rng.random((30, 2)).tolist():
+        optimizer.observe({"x": x, "y": y}, -((x - 0.4) ** 2) - 3.0 * (y - 0.7) ** 2, sem=sem)
+    best = optimizer.best().params
+    for index in range(40):
+        optimizer.adopt({"x": float(best["x"]) + step * index, "y": best["y"]})
+    decision = optimizer.ask().decision
+    assert decision.sd is not None
+    assert np.isfinite(decision.sd)
 
 
 # --- in a run -------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from regretless._internal.arrays import Array
 from regretless.model import ListedPosterior, Posterior
 
 VISITED, NEW = 128, 96  # at most so many visited points, and so many new ones
+_LEAST_NOISE = 1e-8  # of a pending result, in units of omega^2: less is lost in rounding errors
 
 # How many evaluations at a typical point one at a point counts as, by the posterior.
 Weigh = Callable[[ListedPosterior, Array], float]
@@ -157,8 +158,8 @@ def expected_maximum_after(
         draws: the number of pairs of opposite draws.
     """
     covariance = posterior.omega2 * posterior.covariance(x)
-    noise = np.diag(posterior.noise_sd**2 / weights)
-    lower = np.linalg.cholesky(covariance[1:, 1:] + noise)
+    noise = np.maximum(posterior.noise_sd**2 / weights, _LEAST_NOISE * posterior.omega2)
+    lower = np.linalg.cholesky(covariance[1:, 1:] + np.diag(noise))
     drawn = np.random.default_rng(0).standard_normal((draws, len(lower)))
     # lower^-T drawn' are draws of what K_p is multiplied by
     moved = np.linalg.solve(lower.T, drawn.T).T @ covariance[1:]

@@ -177,10 +177,9 @@ class Factor:
         squares = np.einsum("ii->i", corner)
         upper, info = lapack.dpotrf(corner - new.T @ new, lower=0, clean=1)
         if info or not (np.einsum("ii->i", upper) ** 2 >= _LEAST_PIVOT * squares).all():
-            factor = self
-            for j, square in enumerate(squares.tolist()):
-                factor = factor.append(np.append(columns[:, j], corner[:j, j]), square)
-            return factor
+            # To append them one by one would make U^-1 so large that it overflows.
+            whole = np.block([[self._dense(), columns], [columns.T, corner]])
+            return Factor.of(whole, inverted=True)
         own = _inverse_root(upper)
         tail = _Tail(np.vstack([new, upper]), np.vstack([-self._backward(new @ own), own]))
         more = np.einsum("ij,ij->i", tail.root, tail.root)

@@ -160,7 +160,7 @@ class ManyRules(NamedTuple):
     # a smooth function with little noise, other starts ended where a ripple passes for noise.
     smooth_start: tuple[float, float] = (3.0, 1e-5)
     block: int = 1500  # with more points, the evidence is the sum over blocks of at most so many
-    evaluations: int = 20  # of the evidence of all points, at most
+    evaluations: int = 8  # of the evidence of all points, at most
     # A step is left out if its expected gain of log evidence, divided by the number of points, is
     # less.  With 1e-3, fits hardly followed what few new points said, and runs on Ackley-2 lost
     # more than version 4.

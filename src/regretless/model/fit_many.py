@@ -54,9 +54,9 @@ def fit_many(
         data = data.part(subset(data, many.most))
     some = data.part(subset(data, many.subset))
     few = Search((some,), start, model, rules)
-    begins = few.promising(rules.descents[1] if first else descents)
+    begins = few.promising(2 if first else descents)
     if first:
-        begins.append(few.start_of(*many.smooth_start))
+        begins = [begins[0], few.start_of(*many.smooth_start)]
     found = few.hyper_at(few.best_of(begins)[0])
     whole = Search(blocks(data, found, many), start, model, rules, profile=False)
     points = [whole.clip(whole.vector(hyper)) for hyper in (found, start)]

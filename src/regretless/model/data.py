@@ -143,12 +143,14 @@ class Data:
             shared=None if self.shared is None else self.shared / (scale * scale),
         )
 
-    def part(self, rows: NDArray[np.intp]) -> Data:
-        """Some of the rows, with the share of `scatter` and `constant` that their repeats have.
+    @property
+    def divisible(self) -> bool:
+        """Whether it can be cut into parts.  With tables or drift, rows share noise."""
+        return self.swell is None
 
-        It is not for data of a system that changes, or of tables.
-        """
-        assert self.swell is None
+    def part(self, rows: NDArray[np.intp]) -> Data:
+        """Some of the rows, with the share of `scatter` and `constant` that their repeats have."""
+        assert self.divisible
         picked = replace(
             self,
             x=self.x[rows],

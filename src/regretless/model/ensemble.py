@@ -160,7 +160,7 @@ class _Target:
         self, data: Data, start: Hyper, model: Model, rules: FitRules, noise: float | None
     ) -> None:
         self.data, self.start, self.model, self.rules = data, start, model, rules
-        many = rules.many.applies_to(len(data)) and data.swell is None
+        many = rules.many.applies_to(len(data)) and data.divisible
         self.parts = blocks(data, start, rules.many) if many else [data]
         priors = priors_of(start.kernel, model, rules)
         center, spread = rules.ensemble.log_signal

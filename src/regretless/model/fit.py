@@ -102,8 +102,8 @@ def fit(data: Data, start: Hyper, model: Model, rules: FitRules, first: bool = F
     if all_alike(data):
         message = "observations are all alike: nothing to fit"
         return Fit(start, -np.inf, 0, ok=False, message=message)
-    descents = descents_for(len(data), model, rules)
-    if rules.many.applies_to(len(data)) and data.swell is None:
+    descents = _descents(len(data), model, rules)
+    if rules.many.applies_to(len(data)) and data.divisible:
         # Imported here, because that module uses this one.
         from regretless.model.fit_many import fit_many
 
@@ -121,7 +121,7 @@ def all_alike(data: Data) -> bool:
     return spread <= 1e-12 * max(1.0, float(np.abs(data.y).max()))
 
 
-def descents_for(points: int, model: Model, rules: FitRules) -> int:
+def _descents(points: int, model: Model, rules: FitRules) -> int:
     """The number of starts to descend from, best first; with 1, it is the last fit."""
     if model.method == "map" and points > rules.sure_points and points % rules.sure_every:
         return 1

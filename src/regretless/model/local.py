@@ -33,7 +33,7 @@ def local_data(data: Data, hyper: Hyper, model: Model, rules: LocalRules) -> Dat
         model: what makes a posterior.
         rules: how many rows are too many, and how many are kept.
     """
-    if len(data) <= rules.exact or data.swell is not None:
+    if len(data) <= rules.exact or not data.divisible:
         return data
     return data.part(np.sort(_rows(data, hyper, model, rules)))
 

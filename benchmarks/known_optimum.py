@@ -252,7 +252,7 @@ def _draw(found: dict[Any, Any], names: tuple[str, ...]) -> None:
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set_xlabel("regret, divided by that of the same policy without it (± standard error)")
-    axes.legend(fontsize=8)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
     figure.tight_layout()
     figure.savefig(PAGE.parent / "known_optimum" / "regret.png", dpi=130)
 

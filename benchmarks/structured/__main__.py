@@ -124,7 +124,7 @@ def _draw(found: Found) -> None:
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set_xlabel("regret of the default, divided by that of the rival (± standard error)")
-    axes.legend(fontsize=8)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
     figure.tight_layout()
     figure.savefig(PAGE.parent / "structured" / "regret.png", dpi=130)
 
